@@ -1,0 +1,75 @@
+"""Activation layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from stelliferous_xp.arrays import Array, Like
+from stelliferous_xp.layers.base import Layer
+from stelliferous_xp.ops.activation import activate, activation_gradient
+from stelliferous_xp.ops.activation_values import Activation, named_activation
+
+__all__ = ["ActivationLayer", "ActivationSaved", "activation_layer"]
+
+
+@dataclass(frozen=True)
+class ActivationSaved:
+    """What an activation saves: the one array that its derivative is taken from, or for identity its look."""
+
+    activation: Activation
+    kept: Array | Like
+
+
+@dataclass(frozen=True, eq=False)
+class ActivationLayer(Layer):
+    """An activation; made by `activation_layer`."""
+
+    kind: ClassVar[str] = "activation"
+    saved_type: ClassVar[type] = ActivationSaved
+
+    activation: Activation
+
+    def forward(self, x: Array) -> tuple[Array, ActivationSaved, Self]:
+        y = self.evaluate(x)
+        kept = {"nothing": Like.of(x), "input": x, "output": y}[self.activation.kept]
+        return y, ActivationSaved(self.activation, kept), self
+
+    def backward(self, dy: Array, saved: ActivationSaved) -> tuple[Array, Self]:
+        if saved.activation != self.activation:
+            raise ValueError(f"`saved` must come from this layer, {self.activation}; got one of {saved.activation}")
+        if isinstance(saved.kept, Like):
+            saved.kept.check("dy", dy, "x")
+            return dy, self
+        return activation_gradient(dy, saved.kept, self.activation), self
+
+    def evaluate(self, x: Array) -> Array:
+        return activate(x, self.activation)
+
+
+def activation_layer(activation: str | Activation) -> ActivationLayer:
+    """An activation layer: `activate` as a layer, for arrays of any shape.
+
+    Parameters
+    ----------
+    activation : str or Activation
+        "identity", "relu", "leaky_relu", "elu", "sigmoid", "tanh", "softplus", "silu", "gelu", "sinusoid",
+        or a value such as `elu(alpha=0.5)`.
+
+    Returns
+    -------
+    ActivationLayer
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the activation is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import stelliferous_xp as sx
+    >>> sx.evaluate(np.asarray([-2.0, 3.0]), sx.activation_layer(sx.leaky_relu(slope=0.5)))
+    array([-1.,  3.])
+    """
+    return ActivationLayer(named_activation(activation))

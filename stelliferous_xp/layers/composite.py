@@ -1,0 +1,154 @@
+"""Layers made of layers: what they share, and the network, which runs them one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+
+from stelliferous_xp.arrays import Array
+from stelliferous_xp.layers.base import Layer, backward, check_layer
+
+__all__ = ["CompositeLayer", "CompositeSaved", "NetworkLayer", "network"]
+
+
+@dataclass(frozen=True)
+class CompositeSaved:
+    """What a layer made of layers saves: their records, and the channels of each one's output."""
+
+    layers: tuple[Any, ...]
+    channels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class CompositeLayer(Layer):
+    """What layers made of layers share. They nest to any depth."""
+
+    saved_type: ClassVar[type] = CompositeSaved
+
+    layers: tuple[Layer, ...]
+
+    def positions(self) -> Iterator[tuple[int, Layer]]:
+        return iter(enumerate(self.layers))
+
+    def saved_of_each(self, saved: CompositeSaved) -> tuple[Any, ...]:
+        if len(saved.layers) != len(self.layers):
+            raise ValueError(f"`saved` must come from this {self.kind} of {len(self.layers)} layers; "
+                             f"got one of {len(saved.layers)}")
+        return saved.layers
+
+    def with_layers(self, layers: Sequence[Layer]) -> Self:
+        if all(new is old for new, old in zip(layers, self.layers, strict=True)):
+            return self
+        return dataclasses.replace(self, layers=tuple(layers))
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkLayer(CompositeLayer):
+    """Layers one after the other; made by `network`."""
+
+    kind: ClassVar[str] = "network"
+
+    def forward(self, x: Array) -> tuple[Array, CompositeSaved, Self]:
+        records, layers = [], []
+        for index, layer in self.positions():
+            with position(index, layer):
+                x, record, layer = layer.forward(x)
+            records.append(record)
+            layers.append(layer)
+        return x, CompositeSaved(tuple(records)), self.with_layers(layers)
+
+    def backward(self, dy: Array, saved: CompositeSaved) -> tuple[Array, Self]:
+        layers = list(self.layers)
+        records = self.saved_of_each(saved)
+        for index, layer in reversed(list(self.positions())):
+            with position(index, layer):
+                dy, layers[index] = backward(dy, records[index], layer)
+        return dy, self.with_layers(layers)
+
+    def evaluate(self, x: Array) -> Array:
+        for index, layer in self.positions():
+            with position(index, layer):
+                x = layer.evaluate(x)
+        return x
+
+    @property
+    def input_channels(self) -> int | None:
+        for layer in self.layers:
+            if layer.input_channels is not None:
+                return layer.input_channels
+            if layer.output_channels(1) != 1:
+                return None
+        return None
+
+    def output_channels(self, incoming: int | None) -> int | None:
+        for index, layer in self.positions():
+            with position(index, layer):
+                incoming = checked_output_channels(layer, incoming)
+        return incoming
+
+
+Composite = TypeVar("Composite", bound=CompositeLayer)
+
+
+def network(layers: Sequence[Layer]) -> NetworkLayer:
+    """Layers one after the other, as one layer.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        At least one. Parameters are named by position: "0.weights".
+
+    Returns
+    -------
+    NetworkLayer
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `layers` are not layers, or the channels of one do not fit the next: "layer 3, conv2d: ...".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import stelliferous_xp as sx
+    >>> net = sx.network([sx.conv2d_layer(np.ones((4, 1, 3, 3))), sx.batch_norm_layer(4, dtype="float64")])
+    >>> sx.evaluate(np.ones((2, 1, 5, 5)), net).shape
+    (2, 4, 3, 3)
+    """
+    return checked_channels(NetworkLayer(checked_layers(layers)))
+
+
+def checked_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Check that `layers` is a sequence of at least one layer."""
+    if isinstance(layers, Layer) or not isinstance(layers, Sequence):
+        raise TypeError(f"`layers` must be a sequence of layers; got {type(layers).__name__}")
+    if not layers:
+        raise ValueError("`layers` must hold at least one layer; got none")
+    return tuple(check_layer(f"layers[{index}]", layer) for index, layer in enumerate(layers))
+
+
+def checked_channels(layer: Composite) -> Composite:
+    """Check that the channels of the layers inside fit each other."""
+    layer.output_channels(layer.input_channels)
+    return layer
+
+
+def checked_output_channels(layer: Layer, incoming: int | None) -> int | None:
+    """The channels that a layer gives for `incoming` ones, checked against those it needs."""
+    needed = layer.input_channels
+    if incoming is not None and needed is not None and incoming != needed:
+        raise ValueError(f"must get {needed} channels; got {incoming}")
+    return layer.output_channels(needed if incoming is None else incoming)
+
+
+@contextlib.contextmanager
+def position(index: int, layer: Layer) -> Iterator[None]:
+    """Name a layer in the errors raised inside."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        error.args = (f"layer {index}, {layer.kind}: {error}",)
+        raise

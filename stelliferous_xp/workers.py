@@ -1,0 +1,220 @@
+"""The worker count, and running a list of blocks on that many workers.
+
+The blocks of an operation depend on the shapes of its arrays alone. The worker count decides only how many
+of them run at once, so it changes the speed and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+from stelliferous_xp.checks import check_integer
+
+Block = TypeVar("Block")
+Result = TypeVar("Result")
+
+_MOST_THREADS = 1024
+
+_default: int | None = None
+_override: contextvars.ContextVar[int | None] = contextvars.ContextVar("workers", default=None)
+_inside_a_block: contextvars.ContextVar[bool] = contextvars.ContextVar("inside_a_block", default=False)
+
+
+def get_workers() -> int:
+    """The number of workers that operations on NumPy arrays use now.
+
+    Returns
+    -------
+    int
+        The count of the innermost `workers` block around the call, else the last `set_workers`, else the
+        number of CPUs that this process may use.
+
+    Examples
+    --------
+    >>> import stelliferous_xp as sx
+    >>> with sx.workers(3):
+    ...     sx.get_workers()
+    3
+    """
+    return _override.get() or _default or _available_cpus()
+
+
+def set_workers(count: int) -> None:
+    """Set the number of workers for the whole process; inside a `workers` block that block's count goes on.
+
+    Parameters
+    ----------
+    count : int
+        At least 1. It may exceed the number of CPUs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `count` is not an integer, or below 1.
+
+    Examples
+    --------
+    >>> import stelliferous_xp as sx
+    >>> before = sx.get_workers()
+    >>> sx.set_workers(2)
+    >>> sx.get_workers()
+    2
+    >>> sx.set_workers(before)
+    """
+    global _default
+    _default = check_integer("count", count, 1)
+
+
+@contextlib.contextmanager
+def workers(count: int) -> Iterator[None]:
+    """Use `count` workers inside a `with` block; other threads are not affected.
+
+    Parameters
+    ----------
+    count : int
+        At least 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `count` is not an integer, or below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import stelliferous_xp as sx
+    >>> x = np.linspace(-1, 1, 50, dtype=np.float32).reshape(10, 5)
+    >>> with sx.workers(1):
+    ...     one = sx.activate(x, "tanh")
+    >>> with sx.workers(4):
+    ...     four = sx.activate(x, "tanh")
+    >>> one.tobytes() == four.tobytes()
+    True
+    """
+    token = _override.set(check_integer("count", count, 1))
+    try:
+        yield
+    finally:
+        _override.reset(token)
+
+
+def _available_cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_blocks(function: Callable[[Block], Result], blocks: Sequence[Block]) -> list[Result]:
+    """`[function(block) for block in blocks]` on the workers, with BLAS held at one thread.
+
+    The calling thread is one of the workers. A call from inside a block runs its own blocks in place. If
+    blocks fail, the error of the first of them is raised, as a plain loop would.
+    """
+    if _inside_a_block.get():
+        return [function(block) for block in blocks]
+    results: list[Any] = [None] * len(blocks)
+    errors: dict[int, BaseException] = {}
+    waiting = deque(enumerate(blocks))
+
+    def work() -> None:
+        while True:
+            try:
+                index, block = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                results[index] = function(block)
+            except BaseException as error:
+                errors[index] = error
+                waiting.clear()
+
+    token = _inside_a_block.set(True)
+    try:
+        with _one_blas_thread:
+            helpers = _start_helpers(min(get_workers(), len(blocks)) - 1, work)
+            try:
+                work()
+            finally:
+                waiting.clear()
+                wait([helper for helper in helpers if not helper.cancel()])
+    finally:
+        _inside_a_block.reset(token)
+    if errors:
+        raise errors[min(errors)]
+    return results
+
+
+def _start_helpers(count: int, work: Callable[[], None]) -> list[Future[None]]:
+    if count < 1:
+        return []
+    pool = _pool()
+    return [pool.submit(contextvars.copy_context().run, work) for _ in range(min(count, _MOST_THREADS))]
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="stelliferous_xp")
+
+
+class _OneBlasThread:
+    """Holds BLAS at one thread while any thread of the process is inside; the last one out restores it.
+
+    The thread count of a BLAS belongs to the process, so nested and concurrent uses have to be counted.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = [library.num_threads for library in _blas_libraries()]
+                for library in _blas_libraries():
+                    library.set_num_threads(1)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._restore()
+
+    def _restore(self) -> None:
+        for library, count in zip(_blas_libraries(), self._before, strict=True):
+            library.set_num_threads(count)
+
+    def reset_after_fork(self) -> None:
+        """In a forked child no other thread is inside any more."""
+        self._lock = threading.Lock()
+        if self._inside:
+            self._inside = 0
+            self._restore()
+
+
+@functools.cache
+def _blas_libraries() -> list[Any]:
+    from threadpoolctl import ThreadpoolController
+
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+_one_blas_thread = _OneBlasThread()
+
+
+def _start_afresh_in_child() -> None:
+    _pool.cache_clear()
+    _one_blas_thread.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh_in_child)
