@@ -121,14 +121,15 @@ def copied(array: Array) -> Array:
 
 def to_numpy(array: Array) -> numpy.ndarray[Any, Any]:
     """A copy of `array` in host memory. A transfer: for checkpoints and digests, not for layers."""
-    if hasattr(array, "detach"):
-        array = array.detach()
-    if array_api_compat.is_array_api_strict_namespace(array_api_compat.array_namespace(array)):
-        xp = array_api_compat.array_namespace(array)
-        array = array_api_compat.to_device(array, xp.Device("CPU_DEVICE"))
+    if array_api_compat.is_torch_array(array):
+        host = array.detach().cpu().numpy()
+    elif array_api_compat.is_cupy_array(array):
+        host = array.get()
+    elif array_api_compat.is_array_api_strict_namespace(xp := array_api_compat.array_namespace(array)):
+        host = array.to_device(xp.Device("CPU_DEVICE"))
     else:
-        array = array_api_compat.to_device(array, "cpu") if not is_numpy_array(array) else array
-    return numpy.array(array)
+        host = array
+    return numpy.array(host)
 
 
 def move(array: Array, xp: Namespace, target: Any) -> Array:
