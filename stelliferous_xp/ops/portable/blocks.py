@@ -58,5 +58,10 @@ def _blocks(shape: tuple[int, ...]) -> list[slice]:
     return [slice(start, start + size) for start in range(0, max(rows, 1), size)]
 
 
+def contiguous(array: Array) -> Array:
+    """An array of NumPy in C order, since BLAS and NumPy's sums take another order in another layout."""
+    return numpy.ascontiguousarray(array) if is_numpy_array(array) else array
+
+
 def _rows_of(arrays: Sequence[Array], rows: slice) -> list[Array]:
-    return [numpy.ascontiguousarray(array[rows]) for array in arrays]
+    return [contiguous(array[rows]) for array in arrays]

@@ -7,7 +7,7 @@ from math import prod
 from stelliferous_xp.arrays import Array, Namespace, at, device, pad
 from stelliferous_xp.ops.activation_values import Activation
 from stelliferous_xp.ops.portable import activation as portable_activation
-from stelliferous_xp.ops.portable.blocks import map_rows, reduce_rows
+from stelliferous_xp.ops.portable.blocks import contiguous, map_rows, reduce_rows
 
 Pair = tuple[int, int]
 
@@ -15,7 +15,7 @@ Pair = tuple[int, int]
 def conv2d(xp: Namespace, x: Array, weights: Array, bias: Array | None, stride: Pair, padding: Pair,
            output_plane: Pair, activation: Activation) -> Array:
     filters, _, *kernel = weights.shape
-    matrix = xp.reshape(weights, (filters, -1))
+    matrix = contiguous(xp.reshape(weights, (filters, -1)))
 
     def rows(x: Array) -> Array:
         y = matrix @ _patches(xp, x, (kernel[0], kernel[1]), stride, padding, output_plane)
@@ -29,7 +29,7 @@ def conv2d(xp: Namespace, x: Array, weights: Array, bias: Array | None, stride: 
 def conv2d_input_gradient(xp: Namespace, dy: Array, weights: Array, input_plane: Pair,
                           stride: Pair, padding: Pair) -> Array:
     filters, channels, *kernel = weights.shape
-    transposed = xp.reshape(weights, (filters, -1)).T
+    transposed = contiguous(xp.reshape(weights, (filters, -1))).T
     height, width = input_plane
 
     def rows(dy: Array) -> Array:
