@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from stelliferous_xp.arrays import Array, namespace_of
 from stelliferous_xp.checks import check_shape
@@ -20,14 +20,26 @@ from stelliferous_xp.layers.composite import (
 )
 from stelliferous_xp.ops.arithmetic import add
 
-__all__ = ["ConcatLayer", "MergeLayer", "concat", "merge", "residual"]
+__all__ = ["ConcatLayer", "ConcatSaved", "MergeLayer", "MergeSaved", "concat", "merge", "residual"]
+
+
+@dataclass(frozen=True)
+class MergeSaved(CompositeSaved):
+    """What a merge saves."""
+
+
+@dataclass(frozen=True)
+class ConcatSaved(CompositeSaved):
+    """What a concat saves: its layers' records, and the channels of each one's output."""
+
+    channels: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _BranchedLayer(CompositeLayer):
     """Layers that all read the same input."""
 
-    def _forward_each(self, x: Array) -> tuple[list[Array], CompositeSaved, Self]:
+    def _forward_each(self, x: Array) -> tuple[list[Array], tuple[Any, ...], Self]:
         outputs, records, layers = [], [], []
         for index, layer in self.positions():
             with position(index, layer):
@@ -35,8 +47,7 @@ class _BranchedLayer(CompositeLayer):
             outputs.append(y)
             records.append(record)
             layers.append(layer)
-        channels = tuple(y.shape[1] if y.ndim > 1 else 0 for y in outputs)
-        return outputs, CompositeSaved(tuple(records), channels), self.with_layers(layers)
+        return outputs, tuple(records), self.with_layers(layers)
 
     def _backward_each(self, gradients: Sequence[Array], saved: CompositeSaved) -> tuple[Array, Self]:
         layers: list[Layer] = []
@@ -72,12 +83,13 @@ class MergeLayer(_BranchedLayer):
     """The sum of its layers' outputs; made by `merge` or `residual`."""
 
     kind: ClassVar[str] = "merge"
+    saved_type: ClassVar[type] = MergeSaved
 
-    def forward(self, x: Array) -> tuple[Array, CompositeSaved, Self]:
-        outputs, saved, layer = self._forward_each(x)
-        return self._sum(outputs), saved, layer
+    def forward(self, x: Array) -> tuple[Array, MergeSaved, Self]:
+        outputs, records, layer = self._forward_each(x)
+        return self._sum(outputs), MergeSaved(records), layer
 
-    def backward(self, dy: Array, saved: CompositeSaved) -> tuple[Array, Self]:
+    def backward(self, dy: Array, saved: MergeSaved) -> tuple[Array, Self]:
         return self._backward_each([dy] * len(self.layers), saved)
 
     def evaluate(self, x: Array) -> Array:
@@ -102,12 +114,14 @@ class ConcatLayer(_BranchedLayer):
     """Its layers' outputs, joined along the channels; made by `concat`."""
 
     kind: ClassVar[str] = "concat"
+    saved_type: ClassVar[type] = ConcatSaved
 
-    def forward(self, x: Array) -> tuple[Array, CompositeSaved, Self]:
-        outputs, saved, layer = self._forward_each(x)
-        return self._join(outputs), saved, layer
+    def forward(self, x: Array) -> tuple[Array, ConcatSaved, Self]:
+        outputs, records, layer = self._forward_each(x)
+        y = self._join(outputs)
+        return y, ConcatSaved(records, tuple(output.shape[1] for output in outputs)), layer
 
-    def backward(self, dy: Array, saved: CompositeSaved) -> tuple[Array, Self]:
+    def backward(self, dy: Array, saved: ConcatSaved) -> tuple[Array, Self]:
         namespace_of("dy", dy)
         total = sum(saved.channels)
         if dy.ndim < 2 or dy.shape[1] != total:

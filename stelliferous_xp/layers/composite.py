@@ -11,22 +11,24 @@ from typing import Any, ClassVar, Self, TypeVar
 from stelliferous_xp.arrays import Array
 from stelliferous_xp.layers.base import Layer, backward, check_layer
 
-__all__ = ["CompositeLayer", "CompositeSaved", "NetworkLayer", "network"]
+__all__ = ["CompositeLayer", "CompositeSaved", "NetworkLayer", "NetworkSaved", "network"]
 
 
 @dataclass(frozen=True)
 class CompositeSaved:
-    """What a layer made of layers saves: their records, and the channels of each one's output."""
+    """What a layer made of layers saves: their records."""
 
     layers: tuple[Any, ...]
-    channels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class NetworkSaved(CompositeSaved):
+    """What a network saves."""
 
 
 @dataclass(frozen=True, eq=False)
 class CompositeLayer(Layer):
     """What layers made of layers share. They nest to any depth."""
-
-    saved_type: ClassVar[type] = CompositeSaved
 
     layers: tuple[Layer, ...]
 
@@ -50,17 +52,18 @@ class NetworkLayer(CompositeLayer):
     """Layers one after the other; made by `network`."""
 
     kind: ClassVar[str] = "network"
+    saved_type: ClassVar[type] = NetworkSaved
 
-    def forward(self, x: Array) -> tuple[Array, CompositeSaved, Self]:
+    def forward(self, x: Array) -> tuple[Array, NetworkSaved, Self]:
         records, layers = [], []
         for index, layer in self.positions():
             with position(index, layer):
                 x, record, layer = layer.forward(x)
             records.append(record)
             layers.append(layer)
-        return x, CompositeSaved(tuple(records)), self.with_layers(layers)
+        return x, NetworkSaved(tuple(records)), self.with_layers(layers)
 
-    def backward(self, dy: Array, saved: CompositeSaved) -> tuple[Array, Self]:
+    def backward(self, dy: Array, saved: NetworkSaved) -> tuple[Array, Self]:
         layers = list(self.layers)
         records = self.saved_of_each(saved)
         for index, layer in reversed(list(self.positions())):
