@@ -150,9 +150,11 @@ def optimizer_step(state: OptimizerState, layer: Layer) -> tuple[OptimizerState,
     Raises
     ------
     TypeError
-        If an argument is of another type, or the buffers of `state` of another namespace or dtype.
+        If an argument is of another type, the buffers of `state` are of another namespace or dtype, or its
+        schedule gives no number.
     ValueError
-        If `state` belongs to another layer: its buffers' names, shapes or devices do not fit.
+        If `state` belongs to another layer: its buffers' names, shapes or devices do not fit; or its schedule
+        gives no finite number.
 
     Examples
     --------
@@ -170,7 +172,9 @@ def optimizer_step(state: OptimizerState, layer: Layer) -> tuple[OptimizerState,
     _check_buffers(state, layer)
     if not gradients(layer):
         return state, layer
-    rate = state.rate(state.step) if callable(state.rate) else state.rate
+    rate = state.rate
+    if callable(rate):
+        rate = check_number(f"rate({state.step})", rate(state.step))
     buffers = dict(state.buffers)
 
     def stepped(prefix: str, leaf: Layer) -> Layer:
