@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod, sqrt
 from typing import Any
 
@@ -44,7 +44,7 @@ def he_normal(rng: numpy.random.Generator, shape: Sequence[int], *, xp: Namespac
     (16, 3, 3, 3)
     """
     fan_in, _ = _fans(shape)
-    return _cast(_generator(rng).standard_normal(tuple(shape)) * sqrt(2.0 / fan_in), xp, dtype, device)
+    return _drawn(rng, lambda: rng.standard_normal(tuple(shape)) * sqrt(2.0 / fan_in), xp, dtype, device)
 
 
 def lecun_normal(rng: numpy.random.Generator, shape: Sequence[int], *, xp: Namespace | None = None,
@@ -75,7 +75,7 @@ def lecun_normal(rng: numpy.random.Generator, shape: Sequence[int], *, xp: Names
     dtype('float32')
     """
     fan_in, _ = _fans(shape)
-    return _cast(_generator(rng).standard_normal(tuple(shape)) * sqrt(1.0 / fan_in), xp, dtype, device)
+    return _drawn(rng, lambda: rng.standard_normal(tuple(shape)) * sqrt(1.0 / fan_in), xp, dtype, device)
 
 
 def glorot_uniform(rng: numpy.random.Generator, shape: Sequence[int], *, xp: Namespace | None = None,
@@ -108,12 +108,12 @@ def glorot_uniform(rng: numpy.random.Generator, shape: Sequence[int], *, xp: Nam
     True
     """
     limit = sqrt(6.0 / sum(_fans(shape)))
-    return _cast(_generator(rng).uniform(-limit, limit, tuple(shape)), xp, dtype, device)
+    return _drawn(rng, lambda: rng.uniform(-limit, limit, tuple(shape)), xp, dtype, device)
 
 
 def uniform(rng: numpy.random.Generator, shape: Sequence[int], low: float = -1.0, high: float = 1.0, *,
             xp: Namespace | None = None, dtype: Any = "float32", device: Any = None) -> Array:
-    """Uniform in [low, high).
+    """Uniform in [low, high), before it is rounded to `dtype`.
 
     Parameters
     ----------
@@ -144,14 +144,7 @@ def uniform(rng: numpy.random.Generator, shape: Sequence[int], low: float = -1.0
     low = check_number("low", low)
     high = check_number("high", high, low)
     _check_extents(shape, 0)
-    return _cast(_generator(rng).uniform(low, high, tuple(shape)), xp, dtype, device)
-
-
-def _generator(rng: numpy.random.Generator) -> numpy.random.Generator:
-    if not isinstance(rng, numpy.random.Generator):
-        raise TypeError(f"`rng` must be a numpy.random.Generator, such as numpy.random.default_rng(0); "
-                        f"got {type(rng).__name__}")
-    return rng
+    return _drawn(rng, lambda: rng.uniform(low, high, tuple(shape)), xp, dtype, device)
 
 
 def _check_extents(shape: Sequence[int], minimum: int) -> None:
@@ -169,7 +162,11 @@ def _fans(shape: Sequence[int]) -> tuple[int, int]:
     return shape[1] * taps, shape[0] * taps
 
 
-def _cast(values: numpy.ndarray[Any, Any], xp: Namespace | None, dtype: Any, device: Any) -> Array:
+def _drawn(rng: numpy.random.Generator, draw: Callable[[], numpy.ndarray[Any, Any]], xp: Namespace | None,
+           dtype: Any, device: Any) -> Array:
+    if not isinstance(rng, numpy.random.Generator):
+        raise TypeError(f"`rng` must be a numpy.random.Generator, such as numpy.random.default_rng(0); "
+                        f"got {type(rng).__name__}")
     xp, dtype = creation(xp, dtype)
-    narrow = values.astype("float32" if dtype == xp.float32 else "float64")
-    return xp.asarray(narrow, device=device)
+    xp.empty(0, dtype=dtype, device=device)  # A device that the library has not is an error before `rng` moves.
+    return xp.asarray(draw().astype("float32" if dtype == xp.float32 else "float64"), device=device)
