@@ -93,15 +93,15 @@ class Like:
 
 
 def creation(xp: Namespace | None, dtype: Any) -> tuple[Namespace, Any]:
-    """The namespace and dtype for a new array: `xp` None means NumPy; `dtype` a name, or the library's own.
+    """The namespace and dtype for a new array: `xp` None means NumPy; `dtype` a name, the library's own, or None.
 
     Raises
     ------
     TypeError
         If `xp` is not an array library, or `dtype` is neither float32 nor float64.
     """
-    if xp is None:
-        xp = numpy
+    xp = numpy if xp is None else xp
+    dtype = "float32" if dtype is None else dtype
     if not isinstance(xp, ModuleType) or not hasattr(xp, "empty"):
         raise TypeError(f"`xp` must be an array library such as numpy or cupy; got {xp!r}")
     xp = array_api_compat.array_namespace(xp.empty(0))

@@ -83,7 +83,7 @@ class BatchNormLayer(Layer):
 
 
 def batch_norm_layer(channels: int, epsilon: float = 1e-5, momentum: float = 0.1, *, xp: Namespace | None = None,
-                     dtype: Any = "float32", device: Any = None) -> BatchNormLayer:
+                     dtype: Any = None, device: Any = None) -> BatchNormLayer:
     """A fresh batch normalisation layer: gamma 1, beta 0, running mean 0, running variance 1.
 
     Training normalises with the moments of the batch and moves the running statistics; `evaluate`
@@ -99,8 +99,8 @@ def batch_norm_layer(channels: int, epsilon: float = 1e-5, momentum: float = 0.1
         The weight of the new value in the running statistics, from 0 to 1.
     xp : module, optional
         The array library of the parameters; NumPy by default.
-    dtype : str or dtype
-        "float32" or "float64", or the dtype of that name in `xp`.
+    dtype : str or dtype, optional
+        "float32" or "float64", or the dtype of that name in `xp`; float32 by default.
     device : optional
         The library's device; its default if None.
 
