@@ -52,6 +52,8 @@ def check_number(name: str, value: float, minimum: float = -math.inf, maximum: f
         if isinstance(value, str | bool):
             raise TypeError
         number = float(value)
+    except OverflowError:
+        number = math.inf
     except (TypeError, ValueError):
         raise TypeError(f"`{name}` must be a number; got {value!r}") from None
     if not (math.isfinite(number) and minimum <= number <= maximum):
