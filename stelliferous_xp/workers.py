@@ -153,10 +153,16 @@ def run_blocks(function: Callable[[Block], Result], blocks: Sequence[Block]) -> 
 
 
 def _start_helpers(count: int, work: Callable[[], None]) -> list[Future[None]]:
-    if count < 1:
-        return []
-    pool = _pool()
-    return [pool.submit(contextvars.copy_context().run, work) for _ in range(min(count, _MOST_THREADS))]
+    helpers: list[Future[None]] = []
+    for _ in range(min(count, _MOST_THREADS)):
+        try:
+            helpers.append(_pool().submit(contextvars.copy_context().run, work))
+        except RuntimeError as error:
+            # An interpreter that is ending (atexit, a thread that outlives the main one) starts no more threads.
+            if "shutdown" not in str(error):
+                raise
+            break
+    return helpers
 
 
 @functools.cache
