@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from stelliferous_xp.arrays import Array, Namespace, creation, device, namespace_of, shared_namespace
+from stelliferous_xp.arrays import Array, Namespace, creation, device, namespace_of, shared_namespace, to_numpy
 from stelliferous_xp.checks import check_integer, check_rank, check_shape
 from stelliferous_xp.ops.portable import losses as portable
 
@@ -129,12 +129,15 @@ def one_hot(labels: Array, classes: int, dtype: Any = "float32") -> Array:
     if not bool(xp.all(fits)):
         first = int(xp.argmin(xp.astype(fits, xp.int32)))
         raise ValueError(f"`labels` must be whole numbers from 0 to {classes - 1}; "
-                         f"got {labels[first]} at position {first}")
+                         f"got {to_numpy(labels)[first]} at position {first}")
     each_class = xp.arange(classes, dtype=xp.int32, device=device(labels))
     return xp.astype(xp.astype(labels, xp.int32)[:, None] == each_class, dtype)
 
 
 def _in_range(xp: Namespace, labels: Array, classes: int) -> Array:
     if xp.isdtype(labels.dtype, "real floating"):
-        return (labels == xp.round(labels)) & (labels >= 0) & (labels < classes)
-    return (labels >= 0) & (labels <= min(classes - 1, xp.iinfo(labels.dtype).max))
+        largest = min(classes - 1, float(xp.finfo(labels.dtype).max))
+        return (labels == xp.round(labels)) & (labels >= 0) & (labels <= largest)
+    # In int32 and back, because PyTorch has no order for the wide unsigned integers.
+    narrow = xp.astype(labels, xp.int32)
+    return (narrow >= 0) & (narrow < classes) & (xp.astype(narrow, labels.dtype) == labels)
