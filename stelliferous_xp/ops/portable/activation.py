@@ -52,7 +52,7 @@ def _sigmoid(xp: Namespace, x: Array) -> Array:
 
 
 def _normal_distribution(xp: Namespace, x: Array) -> Array:
-    z = xp.abs(x) / sqrt(2.0)
+    z = xp.minimum(xp.abs(x), _constant(xp, x, _FAR)) / sqrt(2.0)
     t = 2.0 / (2.0 + z)
     u = 4.0 * t - 2.0
     previous, current = xp.zeros_like(u), xp.zeros_like(u)
