@@ -24,8 +24,10 @@ _LEAST_ELEMENTS = 2**16
 
 def map_rows(function: Callable[..., Array], *arrays: Array, shape: Sequence[int]) -> Array:
     """`function(*arrays)` of the given `shape`, where row n of the result depends on row n of the arrays only."""
-    if not is_numpy_array(arrays[0]) or arrays[0].ndim == 0:
+    if not is_numpy_array(arrays[0]):
         return function(*arrays)
+    if arrays[0].ndim == 0:
+        return numpy.asarray(function(*arrays))
     result = numpy.empty(tuple(shape), arrays[0].dtype)
 
     def run(rows: slice) -> None:
