@@ -13,10 +13,12 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stelliferous_xp.checks import check_integer
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
@@ -144,7 +146,9 @@ def run_blocks(function: Callable[[Block], Result], blocks: Sequence[Block]) -> 
                 work()
             finally:
                 waiting.clear()
-                wait([helper for helper in helpers if not helper.cancel()])
+                for helper in helpers:
+                    if not helper.cancel():
+                        helper.result()
     finally:
         _inside_a_block.reset(token)
     if errors:
@@ -167,6 +171,9 @@ def _start_helpers(count: int, work: Callable[[], None]) -> list[Future[None]]:
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
+    # Imported at first use, as it takes a third of this package's import time.
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="stelliferous_xp")
 
 
