@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy
-from array_api_compat import device, is_array_api_obj, is_numpy_array
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from array_api_extra import at, pad
 
-__all__ = ["Array", "Like", "Namespace", "at", "copied", "creation", "device", "is_numpy_array", "move", "namespace_of",
-           "pad", "shared_namespace", "to_numpy"]
+__all__ = ["Array", "Like", "Namespace", "array_namespace", "at", "copied", "creation", "device", "is_numpy_array",
+           "move", "namespace_of", "pad", "shared_namespace", "to_numpy"]
 
 Array: TypeAlias = Any
 """An array of any library that follows the Python array API standard."""
@@ -34,7 +34,7 @@ def namespace_of(name: str, array: Array) -> Namespace:
     """
     if not is_array_api_obj(array):
         raise TypeError(f"`{name}` must be an array; got {type(array).__name__}")
-    return array_api_compat.array_namespace(array)
+    return array_namespace(array)
 
 
 def shared_namespace(**arrays: Array) -> Namespace:
@@ -83,7 +83,7 @@ class Like:
     @classmethod
     def of(cls, array: Array) -> Like:
         """The look of `array`."""
-        return cls(array_api_compat.array_namespace(array), tuple(array.shape), array.dtype, device(array))
+        return cls(array_namespace(array), tuple(array.shape), array.dtype, device(array))
 
     def check(self, name: str, array: Array, model_name: str) -> None:
         """Raise a TypeError or ValueError unless `array` looks like this, which is the look of `model_name`."""
@@ -104,7 +104,7 @@ def creation(xp: Namespace | None, dtype: Any) -> tuple[Namespace, Any]:
     dtype = "float32" if dtype is None else dtype
     if not isinstance(xp, ModuleType) or not hasattr(xp, "empty"):
         raise TypeError(f"`xp` must be an array library such as numpy or cupy; got {xp!r}")
-    xp = array_api_compat.array_namespace(xp.empty(0))
+    xp = array_namespace(xp.empty(0))
     for allowed in ("float32", "float64"):
         if isinstance(dtype, str):
             if dtype == allowed:
@@ -116,7 +116,7 @@ def creation(xp: Namespace | None, dtype: Any) -> tuple[Namespace, Any]:
 
 def copied(array: Array) -> Array:
     """A copy, so that what holds it does not change when the caller writes to `array`."""
-    return array_api_compat.array_namespace(array).asarray(array, copy=True)
+    return array_namespace(array).asarray(array, copy=True)
 
 
 def to_numpy(array: Array) -> numpy.ndarray[Any, Any]:
@@ -125,7 +125,7 @@ def to_numpy(array: Array) -> numpy.ndarray[Any, Any]:
         host = array.detach().cpu().numpy()
     elif array_api_compat.is_cupy_array(array):
         host = array.get()
-    elif array_api_compat.is_array_api_strict_namespace(xp := array_api_compat.array_namespace(array)):
+    elif array_api_compat.is_array_api_strict_namespace(xp := array_namespace(array)):
         host = array.to_device(xp.Device("CPU_DEVICE"))
     else:
         host = array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from stelliferous_xp.arrays import Array, Namespace, creation, device, namespace_of, shared_namespace, to_numpy
@@ -38,12 +37,12 @@ def mse(prediction: Array, target: Array) -> tuple[Array, Array]:
     >>> sx.mse(np.asarray([1.0, 2.0]), np.asarray([1.0, 4.0]))
     (array(2.), array([ 0., -2.]))
     """
-    xp = shared_namespace(prediction=prediction, target=target)
+    shared_namespace(prediction=prediction, target=target)
     check_shape("target", target, prediction.shape, "`prediction`")
     if prediction.ndim == 0 or 0 in prediction.shape:
         raise ValueError(f"`prediction` must have rank 1 or more and an element at least; "
                          f"got shape {tuple(prediction.shape)}")
-    return portable.mse(xp, prediction, target, prod(prediction.shape))
+    return portable.mse(prediction, target)
 
 
 def cross_entropy(logits: Array, target: Array) -> tuple[Array, Array]:
@@ -79,12 +78,12 @@ def cross_entropy(logits: Array, target: Array) -> tuple[Array, Array]:
     >>> round(float(loss), 6), gradient
     (0.693147, array([[-0.5,  0.5]]))
     """
-    xp = shared_namespace(logits=logits, target=target)
+    shared_namespace(logits=logits, target=target)
     check_rank("logits", logits, "(N, K)")
     check_shape("target", target, logits.shape, "`logits`")
     if 0 in logits.shape:
         raise ValueError(f"`logits` must have at least one row and one class; got shape {tuple(logits.shape)}")
-    return portable.cross_entropy(xp, logits, target)
+    return portable.cross_entropy(logits, target)
 
 
 def one_hot(labels: Array, classes: int, dtype: Any = "float32") -> Array:

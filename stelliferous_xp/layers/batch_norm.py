@@ -63,7 +63,8 @@ class BatchNormLayer(Layer):
         if saved.mean.shape != self.gamma.shape:
             raise ValueError(f"`saved` must come from this layer, with {self.gamma.shape[0]} channels; "
                              f"got one with {saved.mean.shape[0]}")
-        dx, dgamma, dbeta = batch_norm_gradient(dy, saved.x, saved.mean, saved.variance, self.gamma, self.epsilon)
+        dx, dgamma, dbeta = batch_norm_gradient(dy, saved.x, saved.mean, saved.variance, self.gamma,
+                                                 self.beta, self.epsilon)
         return dx, self.with_gradients({"gamma": dgamma, "beta": dbeta})
 
     def evaluate(self, x: Array) -> Array:

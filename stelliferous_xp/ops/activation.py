@@ -49,9 +49,9 @@ def activate(x: Array, activation: str | Activation) -> Array:
     >>> sx.activate(np.asarray([-1.0, 2.0]), "relu")
     array([0., 2.])
     """
-    xp = shared_namespace(x=x)
+    shared_namespace(x=x)
     activation = named_activation(activation)
-    return x if activation.kept == "nothing" else portable.activate_rows(xp, x, activation)
+    return x if activation.kept == "nothing" else portable.activate(x, activation)
 
 
 def activation_gradient(dy: Array, kept: Array, activation: str | Activation) -> Array:
@@ -86,7 +86,7 @@ def activation_gradient(dy: Array, kept: Array, activation: str | Activation) ->
     >>> sx.activation_gradient(np.asarray([5.0, 7.0]), y, "relu")
     array([0., 7.])
     """
-    xp = shared_namespace(dy=dy, kept=kept)
+    shared_namespace(dy=dy, kept=kept)
     check_shape("dy", dy, kept.shape, "`kept`")
     activation = named_activation(activation)
-    return dy if activation.kept == "nothing" else portable.activation_gradient(xp, dy, kept, activation)
+    return dy if activation.kept == "nothing" else portable.activation_gradient(dy, kept, activation)

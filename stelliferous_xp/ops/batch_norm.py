@@ -6,6 +6,7 @@ from math import prod
 
 from stelliferous_xp.arrays import Array, Namespace, shared_namespace
 from stelliferous_xp.checks import check_number, check_rank, check_shape
+from stelliferous_xp.ops.activation_values import Activation, named_activation
 from stelliferous_xp.ops.portable import batch_norm as portable
 
 __all__ = ["batch_moments", "batch_norm", "batch_norm_gradient"]
@@ -42,11 +43,12 @@ def batch_moments(x: Array) -> tuple[Array, Array]:
     check_rank("x", x, *_FORMS)
     if 0 in x.shape:
         raise ValueError(f"`x` must have at least one value a channel; got shape {tuple(x.shape)}")
-    return portable.batch_moments(xp, _planes(xp, x))
+    return portable.batch_moments(_planes(xp, x))
 
 
-def batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float = 1e-5) -> Array:
-    """Normalise each channel: ``gamma * (x - mean)/sqrt(variance + epsilon) + beta``.
+def batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float = 1e-5,
+               activation: str | Activation = "identity") -> Array:
+    """Normalise each channel and apply an activation: ``f(gamma * (x - mean)/sqrt(variance + epsilon) + beta)``.
 
     Parameters
     ----------
@@ -58,6 +60,8 @@ def batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array
         Scale and shift.
     epsilon : float
         At least 0.
+    activation : str or Activation
+        Applied to the normalised values, with the bits that `activate` would give.
 
     Returns
     -------
@@ -81,16 +85,18 @@ def batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array
     check_rank("x", x, *_FORMS)
     check_per_channel(x.shape[1], mean=mean, variance=variance, gamma=gamma, beta=beta)
     epsilon = check_number("epsilon", epsilon, 0.0)
-    y = portable.batch_norm(xp, _planes(xp, x), mean, variance, gamma, beta, epsilon)
+    y = portable.batch_norm(_planes(xp, x), mean, variance, gamma, beta, epsilon, named_activation(activation))
     return xp.reshape(y, x.shape)
 
 
-def batch_norm_gradient(dy: Array, x: Array, mean: Array, variance: Array, gamma: Array,
-                        epsilon: float = 1e-5) -> tuple[Array, Array, Array]:
+def batch_norm_gradient(dy: Array, x: Array, mean: Array, variance: Array, gamma: Array, beta: Array,
+                        epsilon: float = 1e-5, activation: str | Activation = "identity",
+                        ) -> tuple[Array, Array, Array]:
     """The gradients of batch normalisation in training, where mean and variance depend on `x`.
 
     With xhat the normalised x and M values a channel: ``dbeta = sum(dy)``, ``dgamma = sum(dy*xhat)``,
-    ``dx = gamma/sqrt(variance + epsilon) * (dy - dbeta/M - xhat*dgamma/M)``.
+    ``dx = gamma/sqrt(variance + epsilon) * (dy - dbeta/M - xhat*dgamma/M)``. With an activation, `dy` is first
+    taken through it, its output made again from `x`.
 
     Parameters
     ----------
@@ -98,9 +104,9 @@ def batch_norm_gradient(dy: Array, x: Array, mean: Array, variance: Array, gamma
         Gradient of the output, and the input; float32 or float64.
     mean, variance : arrays of shape (C,)
         `batch_moments` of `x`.
-    gamma : array of shape (C,)
-        Scale.
-    epsilon : float
+    gamma, beta : arrays of shape (C,)
+        Scale and shift.
+    epsilon, activation
         As in `batch_norm`.
 
     Returns
@@ -118,18 +124,18 @@ def batch_norm_gradient(dy: Array, x: Array, mean: Array, variance: Array, gamma
     >>> import numpy as np
     >>> import stelliferous_xp as sx
     >>> x = np.asarray([[1.0], [3.0]])
-    >>> dx, dgamma, dbeta = sx.batch_norm_gradient(np.ones((2, 1)), x, *sx.batch_moments(x), np.ones(1))
+    >>> dx, dgamma, dbeta = sx.batch_norm_gradient(np.ones((2, 1)), x, *sx.batch_moments(x), np.ones(1), np.zeros(1))
     >>> dx, dgamma, dbeta
     (array([[0.],
            [0.]]), array([0.]), array([2.]))
     """
-    xp = shared_namespace(dy=dy, x=x, mean=mean, variance=variance, gamma=gamma)
+    xp = shared_namespace(dy=dy, x=x, mean=mean, variance=variance, gamma=gamma, beta=beta)
     check_rank("x", x, *_FORMS)
     check_shape("dy", dy, x.shape, "`x`")
-    check_per_channel(x.shape[1], mean=mean, variance=variance, gamma=gamma)
+    check_per_channel(x.shape[1], mean=mean, variance=variance, gamma=gamma, beta=beta)
     epsilon = check_number("epsilon", epsilon, 0.0)
     dx, dgamma, dbeta = portable.batch_norm_gradient(
-        xp, _planes(xp, dy), _planes(xp, x), mean, variance, gamma, epsilon)
+        _planes(xp, dy), _planes(xp, x), mean, variance, gamma, beta, epsilon, named_activation(activation))
     return xp.reshape(dx, x.shape), dgamma, dbeta
 
 

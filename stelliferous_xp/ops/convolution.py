@@ -56,7 +56,7 @@ def conv2d(x: Array, weights: Array, bias: Array | None = None, stride: Pair = 1
              [20., 24.]]]])
     """
     named = {"x": x, "weights": weights} | ({} if bias is None else {"bias": bias})
-    xp = shared_namespace(**named)
+    shared_namespace(**named)
     check_rank("x", x, "(N, C, H, W)")
     check_filters(weights, bias)
     if x.shape[1] != weights.shape[1]:
@@ -64,7 +64,7 @@ def conv2d(x: Array, weights: Array, bias: Array | None = None, stride: Pair = 1
                          f"{tuple(weights.shape)}; got {tuple(x.shape)}")
     stride, padding = check_pair("stride", stride, 1), check_pair("padding", padding, 0)
     plane = output_plane(x.shape[2:], weights.shape[2:], stride, padding)
-    return portable.conv2d(xp, x, weights, bias, stride, padding, plane, named_activation(activation))
+    return portable.conv2d(x, weights, bias, stride, padding, plane, named_activation(activation))
 
 
 def conv2d_input_gradient(dy: Array, weights: Array, input_plane: tuple[int, int], stride: Pair = 1,
@@ -100,14 +100,14 @@ def conv2d_input_gradient(dy: Array, weights: Array, input_plane: tuple[int, int
     array([[[[1., 1., 0.],
              [1., 1., 0.]]]])
     """
-    xp = shared_namespace(dy=dy, weights=weights)
+    shared_namespace(dy=dy, weights=weights)
     check_filters(weights)
     stride, padding = check_pair("stride", stride, 1), check_pair("padding", padding, 0)
     height, width = check_pair("input_plane", input_plane, 1)
     check_rank("dy", dy, "(N, O, H, W)")
     plane = output_plane((height, width), weights.shape[2:], stride, padding)
     check_shape("dy", dy, (dy.shape[0], weights.shape[0], *plane), "the output")
-    return portable.conv2d_input_gradient(xp, dy, weights, (height, width), stride, padding)
+    return portable.conv2d_input_gradient(dy, weights, (height, width), stride, padding)
 
 
 def conv2d_weight_gradient(dy: Array, x: Array, kernel: Pair, stride: Pair = 1, padding: Pair = 0) -> Array:
@@ -143,14 +143,14 @@ def conv2d_weight_gradient(dy: Array, x: Array, kernel: Pair, stride: Pair = 1, 
     array([[[[ 8., 12.],
              [20., 24.]]]])
     """
-    xp = shared_namespace(dy=dy, x=x)
+    shared_namespace(dy=dy, x=x)
     check_rank("x", x, "(N, C, H, W)")
     check_rank("dy", dy, "(N, O, H, W)")
     kernel = check_pair("kernel", kernel, 1)
     stride, padding = check_pair("stride", stride, 1), check_pair("padding", padding, 0)
     plane = output_plane(x.shape[2:], kernel, stride, padding)
     check_shape("dy", dy, (x.shape[0], dy.shape[1], *plane), "the output")
-    return portable.conv2d_weight_gradient(xp, dy, x, kernel, stride, padding)
+    return portable.conv2d_weight_gradient(dy, x, kernel, stride, padding)
 
 
 def conv2d_bias_gradient(dy: Array) -> Array:
@@ -178,9 +178,9 @@ def conv2d_bias_gradient(dy: Array) -> Array:
     >>> sx.conv2d_bias_gradient(np.ones((2, 1, 3, 3)))
     array([18.])
     """
-    xp = shared_namespace(dy=dy)
+    shared_namespace(dy=dy)
     check_rank("dy", dy, "(N, O, H, W)")
-    return portable.conv2d_bias_gradient(xp, dy)
+    return portable.conv2d_bias_gradient(dy)
 
 
 def check_filters(weights: Array, bias: Array | None = None) -> None:

@@ -33,11 +33,11 @@ def average_pool(x: Array) -> Array:
     >>> sx.average_pool(np.arange(4.0).reshape(1, 1, 2, 2))
     array([[[[1.5]]]])
     """
-    xp = shared_namespace(x=x)
+    shared_namespace(x=x)
     check_rank("x", x, "(N, C, H, W)")
     if 0 in x.shape[2:]:
         raise ValueError(f"`x` must have planes of at least one element; got shape {tuple(x.shape)}")
-    return portable.average_pool(xp, x)
+    return portable.average_pool(x)
 
 
 def average_pool_gradient(dy: Array, input_plane: tuple[int, int]) -> Array:
@@ -66,7 +66,7 @@ def average_pool_gradient(dy: Array, input_plane: tuple[int, int]) -> Array:
     >>> sx.average_pool_gradient(np.ones((1, 1, 1, 1)), (1, 2))
     array([[[[0.5, 0.5]]]])
     """
-    xp = shared_namespace(dy=dy)
+    shared_namespace(dy=dy)
     check_rank("dy", dy, "(N, C, 1, 1)")
     check_shape("dy", dy, (*dy.shape[:2], 1, 1), "the output")
-    return portable.average_pool_gradient(xp, dy, check_pair("input_plane", input_plane, 1))
+    return portable.average_pool_gradient(dy, check_pair("input_plane", input_plane, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import pi, sqrt
 
-from stelliferous_xp.arrays import Array, Namespace, device
+from stelliferous_xp.arrays import Array, Namespace, array_namespace, device
 from stelliferous_xp.ops.activation_values import Activation
 from stelliferous_xp.ops.portable.blocks import map_rows
 
@@ -24,18 +24,22 @@ _ERFC = (
 _FAR = 1000.0
 
 
-def activate(xp: Namespace, x: Array, activation: Activation) -> Array:
+def activate(x: Array, activation: Activation) -> Array:
+    return map_rows(lambda x: activated(x, activation), x, shape=x.shape)
+
+
+def activation_gradient(dy: Array, kept: Array, activation: Activation) -> Array:
+    return map_rows(lambda dy, kept: times_derivative(dy, kept, activation), dy, kept, shape=dy.shape)
+
+
+def activated(x: Array, activation: Activation) -> Array:
     """The activation of every element, in one piece."""
-    return _FORWARD[activation.name](xp, x, activation.parameter)
+    return _FORWARD[activation.name](array_namespace(x), x, activation.parameter)
 
 
-def activate_rows(xp: Namespace, x: Array, activation: Activation) -> Array:
-    return map_rows(lambda x: activate(xp, x, activation), x, shape=x.shape)
-
-
-def activation_gradient(xp: Namespace, dy: Array, kept: Array, activation: Activation) -> Array:
-    gradient = _GRADIENT[activation.name]
-    return map_rows(lambda dy, kept: gradient(xp, dy, kept, activation.parameter), dy, kept, shape=dy.shape)
+def times_derivative(dy: Array, kept: Array, activation: Activation) -> Array:
+    """`dy` times the derivative, in one piece."""
+    return _GRADIENT[activation.name](array_namespace(dy), dy, kept, activation.parameter)
 
 
 def _constant(xp: Namespace, x: Array, value: float) -> Array:
@@ -96,6 +100,7 @@ _FORWARD: dict[str, Callable[[Namespace, Array, float], Array]] = {
 }
 
 _GRADIENT: dict[str, Callable[[Namespace, Array, Array, float], Array]] = {
+    "identity": lambda xp, dy, kept, _: dy,
     "relu": lambda xp, dy, y, _: xp.where(y > 0, dy, _constant(xp, dy, 0.0)),
     "leaky_relu": lambda xp, dy, y, slope: xp.where(y > 0, dy, slope * dy),
     "elu": lambda xp, dy, y, alpha: xp.where(y > 0, dy, dy * (y + alpha)),

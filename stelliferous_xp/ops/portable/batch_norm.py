@@ -1,10 +1,12 @@
-"""Batch normalisation over [N, C, P], P the elements of a plane."""
+"""Batch normalisation over [N, C, P], P the elements of a plane, with the activation that follows it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stelliferous_xp.arrays import Array, Namespace
+from stelliferous_xp.arrays import Array, array_namespace
+from stelliferous_xp.ops.activation_values import Activation
+from stelliferous_xp.ops.portable.activation import activated, times_derivative
 from stelliferous_xp.ops.portable.blocks import map_rows, reduce_rows
 
 
@@ -17,12 +19,13 @@ class Moments:
     squares: Array
 
 
-def batch_moments(xp: Namespace, x: Array) -> tuple[Array, Array]:
-    moments = reduce_rows(lambda x: _moments(xp, x), _combine, x)
+def batch_moments(x: Array) -> tuple[Array, Array]:
+    moments = reduce_rows(_moments, _combine, x)
     return moments.mean, moments.squares / moments.count
 
 
-def _moments(xp: Namespace, x: Array) -> Moments:
+def _moments(x: Array) -> Moments:
+    xp = array_namespace(x)
     # Shifted by the first value, so that a constant channel of any magnitude has exactly its own mean.
     shift = x[0, :, 0]
     mean = shift + xp.mean(x - shift[:, None], axis=(0, 2))
@@ -39,42 +42,56 @@ def _combine(left: Moments, right: Moments) -> Moments:
                    left.squares + right.squares + delta * delta * (left.count * share))
 
 
-def batch_norm(xp: Namespace, x: Array, mean: Array, variance: Array, gamma: Array, beta: Array,
-               epsilon: float) -> Array:
-    inverse = 1.0 / xp.sqrt(variance + epsilon)
-
-    def rows(x: Array) -> Array:
-        y = x - mean[:, None]
-        y *= inverse[:, None]
-        y *= gamma[:, None]
-        y += beta[:, None]
-        return y
-
-    return map_rows(rows, x, shape=x.shape)
+def batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float,
+               activation: Activation) -> Array:
+    inverse = _inverse_deviation(variance, epsilon)
+    return map_rows(lambda x: activated(_scaled(_normalised(x, mean, inverse), gamma, beta), activation),
+                    x, shape=x.shape)
 
 
-def batch_norm_gradient(xp: Namespace, dy: Array, x: Array, mean: Array, variance: Array, gamma: Array,
-                        epsilon: float) -> tuple[Array, Array, Array]:
-    inverse = 1.0 / xp.sqrt(variance + epsilon)
+def batch_norm_gradient(dy: Array, x: Array, mean: Array, variance: Array, gamma: Array, beta: Array,
+                        epsilon: float, activation: Activation) -> tuple[Array, Array, Array]:
+    xp = array_namespace(x)
+    inverse = _inverse_deviation(variance, epsilon)
 
-    def normalised(x: Array) -> Array:
-        xhat = x - mean[:, None]
-        xhat *= inverse[:, None]
-        return xhat
+    def through_activation(dy: Array, xhat: Array) -> Array:
+        if activation.kept == "nothing":
+            return dy
+        z = _scaled(xhat, gamma, beta)
+        return times_derivative(dy, activated(z, activation) if activation.kept == "output" else z, activation)
 
     def sums(dy: Array, x: Array) -> Array:
-        return xp.stack([xp.sum(dy, axis=(0, 2)), xp.sum(dy * normalised(x), axis=(0, 2))])
+        xhat = _normalised(x, mean, inverse)
+        dz = through_activation(dy, xhat)
+        return xp.stack([xp.sum(dz, axis=(0, 2)), xp.sum(dz * xhat, axis=(0, 2))])
 
     totals = reduce_rows(sums, lambda left, right: left + right, dy, x)
     dbeta, dgamma = totals[0, :], totals[1, :]
     count = max(1, x.shape[0] * x.shape[2])
 
     def rows(dy: Array, x: Array) -> Array:
-        dx = normalised(x)
+        dx = _normalised(x, mean, inverse)
+        dz = through_activation(dy, dx)
         dx *= (dgamma / -count)[:, None]
-        dx += dy
+        dx += dz
         dx -= (dbeta / count)[:, None]
         dx *= (gamma * inverse)[:, None]
         return dx
 
     return map_rows(rows, dy, x, shape=x.shape), dgamma, dbeta
+
+
+def _inverse_deviation(variance: Array, epsilon: float) -> Array:
+    return 1.0 / array_namespace(variance).sqrt(variance + epsilon)
+
+
+def _normalised(x: Array, mean: Array, inverse: Array) -> Array:
+    xhat = x - mean[:, None]
+    xhat *= inverse[:, None]
+    return xhat
+
+
+def _scaled(xhat: Array, gamma: Array, beta: Array) -> Array:
+    y = xhat * gamma[:, None]
+    y += beta[:, None]
+    return y

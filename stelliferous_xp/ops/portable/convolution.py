@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from math import prod
 
-from stelliferous_xp.arrays import Array, Namespace, at, device, pad
+from stelliferous_xp.arrays import Array, Namespace, array_namespace, at, device, pad
 from stelliferous_xp.ops.activation_values import Activation
-from stelliferous_xp.ops.portable import activation as portable_activation
+from stelliferous_xp.ops.portable.activation import activated
 from stelliferous_xp.ops.portable.blocks import contiguous, map_rows, reduce_rows
 
 Pair = tuple[int, int]
 
 
-def conv2d(xp: Namespace, x: Array, weights: Array, bias: Array | None, stride: Pair, padding: Pair,
+def conv2d(x: Array, weights: Array, bias: Array | None, stride: Pair, padding: Pair,
            output_plane: Pair, activation: Activation) -> Array:
+    xp = array_namespace(x)
     filters, _, *kernel = weights.shape
     matrix = contiguous(xp.reshape(weights, (filters, -1)))
 
@@ -21,13 +22,13 @@ def conv2d(xp: Namespace, x: Array, weights: Array, bias: Array | None, stride: 
         y = matrix @ _patches(xp, x, (kernel[0], kernel[1]), stride, padding, output_plane)
         if bias is not None:
             y += bias[:, None]
-        return portable_activation.activate(xp, xp.reshape(y, (x.shape[0], filters, *output_plane)), activation)
+        return activated(xp.reshape(y, (x.shape[0], filters, *output_plane)), activation)
 
     return map_rows(rows, x, shape=(x.shape[0], filters, *output_plane))
 
 
-def conv2d_input_gradient(xp: Namespace, dy: Array, weights: Array, input_plane: Pair,
-                          stride: Pair, padding: Pair) -> Array:
+def conv2d_input_gradient(dy: Array, weights: Array, input_plane: Pair, stride: Pair, padding: Pair) -> Array:
+    xp = array_namespace(dy)
     filters, channels, *kernel = weights.shape
     transposed = contiguous(xp.reshape(weights, (filters, -1))).T
     height, width = input_plane
@@ -45,7 +46,8 @@ def conv2d_input_gradient(xp: Namespace, dy: Array, weights: Array, input_plane:
     return map_rows(rows, dy, shape=(dy.shape[0], channels, *input_plane))
 
 
-def conv2d_weight_gradient(xp: Namespace, dy: Array, x: Array, kernel: Pair, stride: Pair, padding: Pair) -> Array:
+def conv2d_weight_gradient(dy: Array, x: Array, kernel: Pair, stride: Pair, padding: Pair) -> Array:
+    xp = array_namespace(dy)
     filters, channels = dy.shape[1], x.shape[1]
 
     def part(dy: Array, x: Array) -> Array:
@@ -57,7 +59,8 @@ def conv2d_weight_gradient(xp: Namespace, dy: Array, x: Array, kernel: Pair, str
     return xp.reshape(total, (filters, channels, *kernel))
 
 
-def conv2d_bias_gradient(xp: Namespace, dy: Array) -> Array:
+def conv2d_bias_gradient(dy: Array) -> Array:
+    xp = array_namespace(dy)
     return reduce_rows(lambda dy: xp.sum(dy, axis=(0, 2, 3)), lambda left, right: left + right, dy)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from stelliferous_xp.arrays import Array, Namespace, device
+from math import prod
+
+from stelliferous_xp.arrays import Array, array_namespace, device
 from stelliferous_xp.ops.portable.blocks import map_rows, reduce_rows
 
 
-def mse(xp: Namespace, prediction: Array, target: Array, count: int) -> tuple[Array, Array]:
+def mse(prediction: Array, target: Array) -> tuple[Array, Array]:
+    xp = array_namespace(prediction)
+    count = prod(prediction.shape)
+
     def squares(prediction: Array, target: Array) -> Array:
         difference = prediction - target
         return xp.sum(difference * difference)
@@ -18,7 +23,8 @@ def mse(xp: Namespace, prediction: Array, target: Array, count: int) -> tuple[Ar
     return xp.asarray(total / count), map_rows(gradient, prediction, target, shape=prediction.shape)
 
 
-def cross_entropy(xp: Namespace, logits: Array, target: Array) -> tuple[Array, Array]:
+def cross_entropy(logits: Array, target: Array) -> tuple[Array, Array]:
+    xp = array_namespace(logits)
     count = logits.shape[0]
 
     def loss(logits: Array, target: Array) -> Array:
