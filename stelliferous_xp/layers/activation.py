@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from stelliferous_xp.arrays import Array, Like
 from stelliferous_xp.layers.base import Layer
 from stelliferous_xp.ops.activation import activate, activation_gradient
-from stelliferous_xp.ops.activation_values import Activation, named_activation
+from stelliferous_xp.ops.activation_values import IDENTITY, Activation, named_activation
 
-__all__ = ["ActivationLayer", "ActivationSaved", "activation_layer"]
+__all__ = ["ActivatedLayer", "ActivationLayer", "ActivationSaved", "activation_layer"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,27 @@ class ActivationLayer(Layer):
 
     def evaluate(self, x: Array) -> Array:
         return activate(x, self.activation)
+
+
+@dataclass(frozen=True, eq=False)
+class ActivatedLayer(Layer):
+    """A layer that can run together with the activation behind it in a network, to the same bits."""
+
+    @abstractmethod
+    def takes(self, activation: Activation) -> bool:
+        """Whether it can run together with this activation."""
+
+    @abstractmethod
+    def forward(self, x: Array, activation: Activation = IDENTITY) -> tuple[Array, Any, Self]:
+        """As for any layer, followed by the activation."""
+
+    @abstractmethod
+    def backward(self, dy: Array, saved: Any, activation: Activation = IDENTITY) -> tuple[Array, Self]:
+        """As for any layer, `dy` being the gradient of the activation's output."""
+
+    @abstractmethod
+    def evaluate(self, x: Array, activation: Activation = IDENTITY) -> Array:
+        """As for any layer, followed by the activation."""
 
 
 def activation_layer(activation: str | Activation) -> ActivationLayer:

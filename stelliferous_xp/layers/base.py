@@ -141,9 +141,7 @@ def backward(dy: Array, saved: Any, layer: Layer) -> tuple[Array, Layer]:
     array([[0., 1.]])
     """
     check_layer("layer", layer)
-    if not isinstance(saved, layer.saved_type):
-        raise TypeError(f"`saved` must be the {layer.saved_type.__name__} that forward gave for this layer "
-                        f"({layer.kind}); got {type(saved).__name__}")
+    check_saved(saved, layer)
     return layer.backward(dy, saved)
 
 
@@ -181,3 +179,10 @@ def check_layer(name: str, layer: Layer) -> Layer:
     if not isinstance(layer, Layer):
         raise TypeError(f"`{name}` must be a layer; got {type(layer).__name__}")
     return layer
+
+
+def check_saved(saved: Any, layer: Layer) -> None:
+    """Check that `saved` is of the layer's kind."""
+    if not isinstance(saved, layer.saved_type):
+        raise TypeError(f"`saved` must be the {layer.saved_type.__name__} that forward gave for this layer "
+                        f"({layer.kind}); got {type(saved).__name__}")

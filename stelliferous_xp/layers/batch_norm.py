@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 
 from stelliferous_xp.arrays import Array, Namespace, copied, creation, shared_namespace
 from stelliferous_xp.checks import check_integer, check_number, check_rank
-from stelliferous_xp.layers.base import Layer
+from stelliferous_xp.layers.activation import ActivatedLayer
+from stelliferous_xp.ops.activation_values import IDENTITY, Activation
 from stelliferous_xp.ops.batch_norm import batch_moments, batch_norm, batch_norm_gradient, check_per_channel
 
 __all__ = ["BatchNormLayer", "BatchNormSaved", "batch_norm_layer", "batch_norm_layer_from"]
@@ -25,7 +26,7 @@ class BatchNormSaved:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchNormLayer(Layer):
+class BatchNormLayer(ActivatedLayer):
     """Batch normalisation; made by `batch_norm_layer` or `batch_norm_layer_from`."""
 
     kind: ClassVar[str] = "batch_norm"
@@ -40,16 +41,19 @@ class BatchNormLayer(Layer):
     epsilon: float
     momentum: float
 
-    def forward(self, x: Array) -> tuple[Array, BatchNormSaved, Self]:
+    def takes(self, activation: Activation) -> bool:
+        return True
+
+    def forward(self, x: Array, activation: Activation = IDENTITY) -> tuple[Array, BatchNormSaved, Self]:
         self._check_input(x)
         if x.shape[0] == 0:
-            return self.evaluate(x), BatchNormSaved(x, self.running_mean, self.running_variance), self
+            return self.evaluate(x, activation), BatchNormSaved(x, self.running_mean, self.running_variance), self
         count = prod(x.shape) // self.gamma.shape[0]
         if count == 1:
             raise ValueError("`x` must have at least 2 values a channel for batch norm to train on; "
                              f"got shape {tuple(x.shape)}")
         mean, variance = batch_moments(x)
-        y = batch_norm(x, mean, variance, self.gamma, self.beta, self.epsilon)
+        y = batch_norm(x, mean, variance, self.gamma, self.beta, self.epsilon, activation)
         keep = 1.0 - self.momentum
         unbiased = variance * (count / (count - 1))
         layer = dataclasses.replace(
@@ -59,17 +63,17 @@ class BatchNormLayer(Layer):
         )
         return y, BatchNormSaved(x, mean, variance), layer
 
-    def backward(self, dy: Array, saved: BatchNormSaved) -> tuple[Array, Self]:
+    def backward(self, dy: Array, saved: BatchNormSaved, activation: Activation = IDENTITY) -> tuple[Array, Self]:
         if saved.mean.shape != self.gamma.shape:
             raise ValueError(f"`saved` must come from this layer, with {self.gamma.shape[0]} channels; "
                              f"got one with {saved.mean.shape[0]}")
         dx, dgamma, dbeta = batch_norm_gradient(dy, saved.x, saved.mean, saved.variance, self.gamma,
-                                                 self.beta, self.epsilon)
+                                                 self.beta, self.epsilon, activation)
         return dx, self.with_gradients({"gamma": dgamma, "beta": dbeta})
 
-    def evaluate(self, x: Array) -> Array:
+    def evaluate(self, x: Array, activation: Activation = IDENTITY) -> Array:
         self._check_input(x)
-        return batch_norm(x, self.running_mean, self.running_variance, self.gamma, self.beta, self.epsilon)
+        return batch_norm(x, self.running_mean, self.running_variance, self.gamma, self.beta, self.epsilon, activation)
 
     def _check_input(self, x: Array) -> None:
         shared_namespace(x=x, gamma=self.gamma)

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 from stelliferous_xp.arrays import Array
-from stelliferous_xp.layers.base import Layer, backward, check_layer
+from stelliferous_xp.layers.activation import ActivatedLayer, ActivationLayer
+from stelliferous_xp.layers.base import Layer, check_layer, check_saved
 
 __all__ = ["CompositeLayer", "CompositeSaved", "NetworkLayer", "NetworkSaved", "network"]
 
 
 @dataclass(frozen=True)
 class CompositeSaved:
-    """What a layer made of layers saves: their records."""
+    """What a layer made of layers saves: their records; None for an activation that ran with the layer before it."""
 
     layers: tuple[Any, ...]
 
@@ -55,27 +56,42 @@ class NetworkLayer(CompositeLayer):
     saved_type: ClassVar[type] = NetworkSaved
 
     def forward(self, x: Array) -> tuple[Array, NetworkSaved, Self]:
-        records, layers = [], []
-        for index, layer in self.positions():
+        records: list[Any] = [None] * len(self.layers)
+        layers = list(self.layers)
+        for index, layer, *taken in self._steps():
             with position(index, layer):
-                x, record, layer = layer.forward(x)
-            records.append(record)
-            layers.append(layer)
+                x, records[index], layers[index] = layer.forward(x, *taken)
         return x, NetworkSaved(tuple(records)), self.with_layers(layers)
 
     def backward(self, dy: Array, saved: NetworkSaved) -> tuple[Array, Self]:
-        layers = list(self.layers)
         records = self.saved_of_each(saved)
-        for index, layer in reversed(list(self.positions())):
+        layers = list(self.layers)
+        for index, layer, *taken in reversed(self._steps()):
             with position(index, layer):
-                dy, layers[index] = backward(dy, records[index], layer)
+                check_saved(records[index], layer)
+                dy, layers[index] = layer.backward(dy, records[index], *taken)
         return dy, self.with_layers(layers)
 
     def evaluate(self, x: Array) -> Array:
-        for index, layer in self.positions():
+        for index, layer, *taken in self._steps():
             with position(index, layer):
-                x = layer.evaluate(x)
+                x = layer.evaluate(x, *taken)
         return x
+
+    def _steps(self) -> list[tuple[Any, ...]]:
+        """(index, layer) of each layer to run, and the activation behind it where the layer takes that along."""
+        steps: list[tuple[Any, ...]] = []
+        waiting = list(self.positions())
+        while waiting:
+            index, layer = waiting.pop(0)
+            follower = waiting[0][1] if waiting else None
+            if (isinstance(layer, ActivatedLayer) and isinstance(follower, ActivationLayer)
+                    and layer.takes(follower.activation)):
+                waiting.pop(0)
+                steps.append((index, layer, follower.activation))
+            else:
+                steps.append((index, layer))
+        return steps
 
     @property
     def input_channels(self) -> int | None:

@@ -8,7 +8,9 @@ from typing import ClassVar, Self
 
 from stelliferous_xp.arrays import Array, copied, shared_namespace
 from stelliferous_xp.checks import check_pair
-from stelliferous_xp.layers.base import Layer
+from stelliferous_xp.layers.activation import ActivatedLayer
+from stelliferous_xp.ops.activation import activation_gradient
+from stelliferous_xp.ops.activation_values import IDENTITY, Activation
 from stelliferous_xp.ops.convolution import (
     check_filters,
     conv2d,
@@ -22,13 +24,14 @@ __all__ = ["Conv2dLayer", "Conv2dSaved", "conv2d_layer"]
 
 @dataclass(frozen=True)
 class Conv2dSaved:
-    """What a convolution saves: its input."""
+    """What a convolution saves: its input, and its output where it ran together with an activation."""
 
     x: Array
+    activated: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Conv2dLayer(Layer):
+class Conv2dLayer(ActivatedLayer):
     """A two-dimensional convolution; made by `conv2d_layer`."""
 
     kind: ClassVar[str] = "conv2d"
@@ -40,22 +43,28 @@ class Conv2dLayer(Layer):
     stride: tuple[int, int]
     padding: tuple[int, int]
 
-    def forward(self, x: Array) -> tuple[Array, Conv2dSaved, Self]:
-        return self.evaluate(x), Conv2dSaved(x), self
+    def takes(self, activation: Activation) -> bool:
+        return activation.kept != "input"
 
-    def backward(self, dy: Array, saved: Conv2dSaved) -> tuple[Array, Self]:
+    def forward(self, x: Array, activation: Activation = IDENTITY) -> tuple[Array, Conv2dSaved, Self]:
+        y = self.evaluate(x, activation)
+        return y, Conv2dSaved(x, None if activation == IDENTITY else y), self
+
+    def backward(self, dy: Array, saved: Conv2dSaved, activation: Activation = IDENTITY) -> tuple[Array, Self]:
         x = saved.x
         if x.shape[1] != self.weights.shape[1]:
             raise ValueError(f"`saved` must come from this layer, with {self.weights.shape[1]} input channels; "
                              f"got one with {x.shape[1]}")
+        if saved.activated is not None:
+            dy = activation_gradient(dy, saved.activated, activation)
         dx = conv2d_input_gradient(dy, self.weights, x.shape[2:], self.stride, self.padding)
         gradients = {"weights": conv2d_weight_gradient(dy, x, self.weights.shape[2:], self.stride, self.padding)}
         if self.bias is not None:
             gradients["bias"] = conv2d_bias_gradient(dy)
         return dx, self.with_gradients(gradients)
 
-    def evaluate(self, x: Array) -> Array:
-        return conv2d(x, self.weights, self.bias, self.stride, self.padding)
+    def evaluate(self, x: Array, activation: Activation = IDENTITY) -> Array:
+        return conv2d(x, self.weights, self.bias, self.stride, self.padding, activation)
 
     @property
     def input_channels(self) -> int:

@@ -30,6 +30,9 @@ class Activation:
         return _KEPT[self.name]
 
 
+IDENTITY = Activation("identity")
+
+
 def leaky_relu(slope: float = 0.01) -> Activation:
     """The leaky ReLU: x where x > 0, else `slope` times x.
 
