@@ -126,6 +126,19 @@ def isas() -> tuple[str, ...]:
     return library.available_isas()
 
 
+class _Elementary:
+    """The library's elementary functions for the oracle. Their bits are equal on all instruction sets (test_elementary.py)."""
+
+    def __init__(self) -> None:
+        self._apply = family("elementary", isas()[0]).elementary
+
+    def __getattr__(self, name: str) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda x: self._apply(np.ascontiguousarray(x), name, 1)
+
+
+elementary = functools.cache(_Elementary)
+
+
 def check(expected: object, name: str, function: str, *arguments: object, workers: tuple[int, ...] = WORKERS) -> None:
     """`function(*arguments, workers)` of family `name` gives the expected array(s) for every instruction set and worker count."""
     single = isinstance(expected, np.ndarray)
