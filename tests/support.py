@@ -44,6 +44,12 @@ def same_bits(result: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(np.where(nan, 0, result.view(np.uint32)), np.where(nan, 0, expected.view(np.uint32)))
 
 
+def code(activation: str) -> int:
+    """The number of an activation (activation.h)."""
+    names = "identity relu leaky_relu elu sigmoid tanh softplus silu gelu sinusoid"
+    return names.split().index(activation)
+
+
 class Guarded:
     """Arrays that touch an inaccessible page with their last (or first) element, and a canary on the other side."""
 
