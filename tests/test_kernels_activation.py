@@ -48,7 +48,7 @@ def test_every_worker(name, alpha):
 @every_activation
 def test_edges_meet_every_gradient(name, alpha):
     x, dy = (a.ravel() for a in np.meshgrid(EDGES, np.concatenate([SPECIALS, EDGES])))
-    check_both(x, dy, name, alpha, workers=(1,))
+    check_both(x, dy, name, alpha, workers=(1, 2))
 
 
 @every_activation
@@ -71,4 +71,4 @@ def test_the_limits_are_not_nan(name, alpha):
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40), st.floats(width=32))
 def test_any_bits(name, alpha, bits, gradient):
     x = np.array(bits, np.uint32).view(np.float32)
-    check_both(x, np.full(len(x), gradient, np.float32), name, alpha, workers=(1,))
+    check_both(x, np.full(len(x), gradient, np.float32), name, alpha, workers=(1, 2))

@@ -103,4 +103,4 @@ def test_no_images_and_very_many(images):
 
 @given(st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(1, 80)), st.sampled_from([0.0, 0.01, 0.3]))
 def test_any_shape(shape, rare):
-    check_all(*draw(5, shape, rare), "relu", workers=(1, 3))
+    check_all(*draw(5, shape, rare), "relu", workers=(3, 2))

@@ -25,16 +25,26 @@ def fma(a: object, b: object, c: object) -> np.ndarray:
     a, b, c = (np.asarray(v, np.float32).astype(np.float64) for v in (a, b, c))
     with quiet():
         product = a * b  # exact: 48 bits at most
-        total = product + c
-        part = total - product
-        error = (product - (total - part)) + (c - part)  # exact (two-sum)
-        # Round to odd: of the two float64 around the exact sum take the one with an odd significand. 53 bits are
-        # more than 24 + 2, so rounding that to float32 rounds the exact sum.
-        even = (total.view(np.int64) & 1) == 0
-        move = even & (error != 0) & np.isfinite(total)
-        outward = (error > 0) == (total > 0)
-        bits = total.view(np.int64) + np.where(move, np.where(outward, 1, -1), 0)
-        return bits.view(np.float64).astype(np.float32)
+        total = np.asarray(product + c)
+        # Rounding this sum to float32 can differ from rounding the exact one only if it lies half way between two
+        # float32 numbers (or is one: no harm), so has at most 25 significant bits, the last 28 of its 53 being 0.
+        doubtful = (total.view(np.int64) & 0xFFFFFFF) == 0
+        if doubtful.any():
+            product, c = (np.broadcast_to(v, total.shape)[doubtful] for v in (product, c))
+            total[doubtful] = _sum_rounded_to_odd(product, c)
+        return total.astype(np.float32)
+
+
+def _sum_rounded_to_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of the two float64 around an inexact a + b the one with an odd significand. It lies on the exact sum's side of every
+    number of 52 bits or fewer, so that rounding it to float32 rounds the exact sum."""
+    total = a + b
+    part = total - a
+    error = (a - (total - part)) + (b - part)  # exact (two-sum)
+    even = (total.view(np.int64) & 1) == 0
+    move = even & (error != 0) & np.isfinite(total)
+    outward = (error > 0) == (total > 0)
+    return (total.view(np.int64) + np.where(move, np.where(outward, 1, -1), 0)).view(np.float64)
 
 
 def chain(terms: Iterable[tuple[object, object]], shape: tuple[int, ...]) -> np.ndarray:
