@@ -22,7 +22,7 @@ extern "C" void KERNEL(conv2d_forward)(const float* x, const float* w, const flo
     const bool copied = !padded.is_plain() || sums.columns < WIDTH;
 
     float* packed = shared_buffer(sums.packed_floats());
-    sums.pack(w, C * taps, taps, order.data(), packed, workers);
+    sums.pack(w, C * taps, taps, taps, order.data(), packed, workers);
 
     const int64_t groups = (O + sums.group() - 1) / sums.group();
     workers = useful_workers(workers, N * O * OH * OW * C * taps / WIDTH);

@@ -113,7 +113,7 @@ extern "C" void KERNEL(conv2d_input_gradient)(const float* dy, const float* w, f
         if (phase.rows.count * phase.columns.count == 0) continue;
         phase.packed = packed;
         packed += round_up(phase.sums.packed_floats(), WIDTH);
-        phase.sums.pack(w, T, C * T, order.data() + (phase.sums.offsets - offsets.data()), phase.packed, workers);
+        phase.sums.pack(w, T, C * T, T, order.data() + (phase.sums.offsets - offsets.data()), phase.packed, workers);
     }
 
     const bool direct = sh == 1 && sw == 1;

@@ -2,7 +2,7 @@
 // Lanes run over o: dy is transposed to [position][o] and x broadcast.
 #include "padded_image.h"
 #include "parallel.h"
-#include "transpose.h"
+#include "shuffle.h"
 
 namespace KERNELS {
 namespace {

@@ -250,18 +250,34 @@ int64_t Correlation::scratch_floats() const {
     return lanes_over_outputs() ? positions * 2 * WIDTH : 0;
 }
 
-void Correlation::pack(const float* w, int64_t q_pitch, int64_t c_pitch, const int64_t* order, float* packed,
-                       int64_t workers) const {
-    int64_t size = group();
-    int64_t groups = (outputs + size - 1) / size;
-    int64_t sums = channels * taps;
-    parallel_for(groups, useful_workers(workers, outputs * sums), 0, [=](int64_t g, float*) {
-        for (int64_t lane = 0; lane < size; ++lane) {
-            int64_t q = g * size + lane;
-            float* target = packed + g * size * sums + lane;
-            for (int64_t c = 0; c < channels; ++c)
-                for (int64_t t = 0; t < taps; ++t, target += size)
-                    *target = q < outputs ? w[q * q_pitch + c * c_pitch + order[t]] : 0.0f;
+void Correlation::pack(const float* w, int64_t q_pitch, int64_t c_pitch, int64_t span, const int64_t* order,
+                       float* packed, int64_t workers) const {
+    const int64_t size = group(), sums = channels * taps;
+    if (sums == 0) return;
+    // Where the taps of a channel follow those of the one before, all channels are one matrix.
+    const bool joined = c_pitch == taps && span == taps && order[0] == 0;
+    const int64_t rows = joined ? 1 : channels, columns = joined ? sums : span;
+    const int64_t chunk = joined ? smaller(sums, 64) : span;
+    workers = useful_workers(workers, outputs * sums);
+    parallel_for((outputs + size - 1) / size, workers, chunk * WIDTH, [=](int64_t g, float* transposed) {
+        int64_t first = g * size, count = smaller(outputs - first, size);
+        for (int64_t c = 0; c < rows; ++c) {
+            float* target = packed + (g * sums + c * taps) * size;
+            for (int64_t k = 0; k < columns; k += chunk) {
+                int64_t width = smaller(columns - k, chunk);
+                const float* source = w + first * q_pitch + c * c_pitch + k;
+                if (q_pitch == 1 && !joined)
+                    store(transposed, load_partial(source, count));
+                else
+                    transpose(source, q_pitch, count, width, transposed, WIDTH);
+                for (int64_t t = 0; t < (joined ? width : taps); ++t, target += size) {
+                    const float* values = transposed + (joined ? t : order[t]) * WIDTH;
+                    if (size == WIDTH)
+                        store(target, load(values));
+                    else
+                        std::memcpy(target, values, TILE_OUTPUTS * sizeof(float));
+                }
+            }
         }
     });
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "parallel.h"
-#include "transpose.h"
+#include "shuffle.h"
 #include "vector.h"
 
 namespace KERNELS {
@@ -32,8 +32,9 @@ struct Correlation {
     int64_t packed_floats() const;
     int64_t scratch_floats() const;
 
-    // weight[q, c, t] = w[q * q_pitch + c * c_pitch + order[t]]; packed as [q / group][c][t][q % group].
-    void pack(const float* w, int64_t q_pitch, int64_t c_pitch, const int64_t* order, float* packed,
+    // weight[q, c, t] = w[q * q_pitch + c * c_pitch + order[t]], where order ascends or descends within [0, span);
+    // packed as [q / group][c][t][q % group].
+    void pack(const float* w, int64_t q_pitch, int64_t c_pitch, int64_t span, const int64_t* order, float* packed,
               int64_t workers) const;
 
     // For groups [first, last) of q. out[q, i, j] is at out + q * out_plane + i * out_row_pitch + j.

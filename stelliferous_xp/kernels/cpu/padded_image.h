@@ -3,6 +3,7 @@
 // addresses whatever the stride.
 #pragma once
 
+#include "shuffle.h"
 #include "vector.h"
 
 namespace KERNELS {
@@ -57,36 +58,64 @@ struct PaddedImage {
     int64_t floats() const { return channels * channel_pitch + 2 * WIDTH; }
 
     void fill(const float* image, float* target) const {
+        Array<Run> runs(column_phases);
+        for (int64_t phase = 0; phase < column_phases; ++phase) runs[phase] = run_of(phase);
         for (int64_t c = 0; c < channels; ++c) {
-            for (int64_t r = 0; r < rows; ++r) {
-                int64_t y = r / row_phases * row_stride + r % row_phases - top;
-                const float* row = y >= 0 && y < height ? image + (c * height + y) * width : nullptr;
-                for (int64_t phase = 0; phase < column_phases; ++phase, target += run) fill_run(row, phase, target);
+            for (int64_t i = 0, group = -top; i < rows; group += row_stride) {
+                for (int64_t y = group; y < group + row_phases && i < rows; ++y, ++i) {
+                    bool inside = y >= 0 && y < height;
+                    const float* row = image + (c * height + y) * width;
+                    for (int64_t phase = 0; phase < column_phases; ++phase, target += run)
+                        fill_run(inside ? row : nullptr, runs[phase], target);
+                }
             }
         }
     }
 
   private:
-    // target[l] = row[l * column_stride + phase - left], +0 outside the row. May write WIDTH floats beyond the run.
-    ALWAYS_INLINE void fill_run(const float* row, int64_t phase, float* target) const {
-        if (!row) {
-            for (int64_t l = 0; l < run; l += WIDTH) store(target + l, Vector{});
-            return;
-        }
+    // Elements [first, last) of a run are row[l * column_stride + shift], the others padding.
+    struct Run {
+        int64_t shift, first, last;
+    };
+
+    Run run_of(int64_t phase) const {
         int64_t shift = phase - left;
         int64_t first = shift >= 0 ? 0 : (-shift + column_stride - 1) / column_stride;
         int64_t last = width - shift > 0 ? (width - shift + column_stride - 1) / column_stride : 0;
         first = smaller(first, run);
-        last = larger(smaller(last, run), first);
+        return {shift, first, larger(smaller(last, run), first)};
+    }
+
+    // May write WIDTH floats beyond the run: runs are filled in ascending order.
+    ALWAYS_INLINE void fill_run(const float* row, const Run& part, float* target) const {
         int64_t l = 0;
-        for (; l < first; ++l) target[l] = 0.0f;
-        if (column_stride == 1) {
-            for (; l + WIDTH <= last; l += WIDTH) store(target + l, load(row + shift + l));
-            if (l < last) store(target + l, load_partial(row + shift + l, last - l));
-        } else {
-            for (; l < last; ++l) target[l] = row[l * column_stride + shift];
+        if (row) {
+            for (; l < part.first; l += WIDTH) store(target + l, Vector{});
+            l = part.last;
+            if (column_stride == 1)
+                copy(part, [=](int64_t k) { return load(row + part.shift + k); }, row, target);
+            else if (column_stride == 2)
+                copy(part, [=](int64_t k) { return load_every_second(row + part.shift + 2 * k); }, row, target);
+            else
+                for (int64_t k = part.first; k < part.last; ++k) target[k] = row[k * column_stride + part.shift];
         }
-        for (l = last; l < run; l += WIDTH) store(target + l, Vector{});
+        for (; l < run; l += WIDTH) store(target + l, Vector{});
+    }
+
+    // WIDTH elements at a time; the last time overlapping the one before.
+    template <class Load>
+    ALWAYS_INLINE void copy(const Run& part, Load load_run, const float* row, float* target) const {
+        if (part.last - part.first < WIDTH) {
+            if (column_stride == 1 && part.first < part.last)
+                store(target + part.first, load_partial(row + part.shift + part.first, part.last - part.first));
+            else
+                for (int64_t k = part.first; k < part.last; ++k) target[k] = row[k * column_stride + part.shift];
+            return;
+        }
+        for (int64_t k = part.first; k < part.last; k += WIDTH) {
+            int64_t start = smaller(k, part.last - WIDTH);
+            store(target + start, load_run(start));
+        }
     }
 };
 

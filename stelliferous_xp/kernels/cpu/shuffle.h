@@ -1,4 +1,4 @@
-// Transposition of float32 matrices through registers.
+// Rearranging float32 values through registers.
 #pragma once
 
 #include <utility>
@@ -7,39 +7,42 @@
 
 namespace KERNELS {
 
+// The lanes LANE of a and b in a row: lane l of a is l, lane l of b is WIDTH + l.
+template <int... LANE>
+ALWAYS_INLINE Vector pick(Vector a, Vector b) {
 #if defined(__clang__)
-template <int H, int... L>
-ALWAYS_INLINE void exchange_lanes(Vector& a, Vector& b, std::integer_sequence<int, L...>) {
-    Vector first = __builtin_shufflevector(a, b, (L & H ? WIDTH + L - H : L)...);
-    b = __builtin_shufflevector(a, b, (L & H ? WIDTH + L : L + H)...);
-    a = first;
-}
+    return __builtin_shufflevector(a, b, LANE...);
 #else
-template <int H, int... L>
-ALWAYS_INLINE void exchange_lanes(Vector& a, Vector& b, std::integer_sequence<int, L...>) {
-    Vector first = __builtin_shuffle(a, b, Integers{(L & H ? WIDTH + L - H : L)...});
-    b = __builtin_shuffle(a, b, Integers{(L & H ? WIDTH + L : L + H)...});
-    a = first;
-}
+    return __builtin_shuffle(a, b, Integers{LANE...});
 #endif
+}
 
-#if defined(__clang__)
+template <int H, int... L>
+ALWAYS_INLINE void exchange_lanes(Vector& a, Vector& b, std::integer_sequence<int, L...>) {
+    Vector first = pick<(L & H ? WIDTH + L - H : L)...>(a, b);
+    b = pick<(L & H ? WIDTH + L : L + H)...>(a, b);
+    a = first;
+}
+
 template <int... L>
 ALWAYS_INLINE void interleave_lanes(Vector a, Vector b, float* target, std::integer_sequence<int, L...>) {
-    store(target, __builtin_shufflevector(a, b, (L / 2 + L % 2 * WIDTH)...));
-    store(target + WIDTH, __builtin_shufflevector(a, b, (L / 2 + L % 2 * WIDTH + WIDTH / 2)...));
+    store(target, pick<(L / 2 + L % 2 * WIDTH)...>(a, b));
+    store(target + WIDTH, pick<(L / 2 + L % 2 * WIDTH + WIDTH / 2)...>(a, b));
 }
-#else
-template <int... L>
-ALWAYS_INLINE void interleave_lanes(Vector a, Vector b, float* target, std::integer_sequence<int, L...>) {
-    store(target, __builtin_shuffle(a, b, Integers{(L / 2 + L % 2 * WIDTH)...}));
-    store(target + WIDTH, __builtin_shuffle(a, b, Integers{(L / 2 + L % 2 * WIDTH + WIDTH / 2)...}));
-}
-#endif
 
 // target = a0 b0 a1 b1 ...
 ALWAYS_INLINE void store_interleaved(float* target, Vector a, Vector b) {
     interleave_lanes(a, b, target, std::make_integer_sequence<int, WIDTH>{});
+}
+
+template <int... L>
+ALWAYS_INLINE Vector pick_even(const float* source, std::integer_sequence<int, L...>) {
+    return pick<(L < WIDTH / 2 ? 2 * L : 2 * L + 1)...>(load(source), load(source + WIDTH - 1));
+}
+
+// source[0], source[2], ... source[2 * WIDTH - 2]; reads nothing beyond.
+ALWAYS_INLINE Vector load_every_second(const float* source) {
+    return pick_even(source, std::make_integer_sequence<int, WIDTH>{});
 }
 
 // Exchanges the off-diagonal H x H blocks of every 2H x 2H block.
