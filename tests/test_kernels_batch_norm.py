@@ -32,7 +32,8 @@ def check_all(x, dy, gamma, beta, name="identity", alpha=0.0, **options):
 
 def draw(seed, shape, rare=0.0, among=SPECIALS):
     rng = np.random.default_rng(seed)
-    x = floats(rng, *shape, rare=rare, among=among) * np.float32(2) + np.float32(5)
+    ordinary, special = floats(rng, *shape) * np.float32(2) + np.float32(5), floats(rng, *shape, rare=1, among=among)
+    x = np.where(rng.random(shape) < rare, special, ordinary)
     return x, floats(rng, *shape, rare=rare, among=among), floats(rng, shape[1]), floats(rng, shape[1])
 
 
