@@ -1,5 +1,6 @@
 // Batch norm of x [N,C,P]: moments, normalisation, gradients; an activation may follow in the same pass.
 #include "activation.h"
+#include "planes.h"
 #include "rows_tree.h"
 
 using namespace KERNELS;
@@ -14,16 +15,6 @@ struct Sums {
     Vector s1, s2;
 };
 
-// body(plane) for each of so many planes of P elements.
-template <class Body>
-ALWAYS_INLINE void for_each_plane(int64_t planes, int64_t P, int64_t cost, int64_t workers, Body body) {
-    int64_t group = P < 8192 ? 8192 / P : 1;
-    parallel_for((planes + group - 1) / group, useful_workers(workers, planes * P * cost), 0, [=](int64_t task, float*) {
-        int64_t end = (task + 1) * group < planes ? (task + 1) * group : planes;
-        for (int64_t plane = task * group; plane < end; ++plane) body(plane);
-    });
-}
-
 // Some arrays [C], and their values for one run of x.
 template <int COUNT> struct PerChannel {
     const float* arrays[COUNT];
@@ -37,7 +28,7 @@ template <int COUNT, class Body>
 ALWAYS_INLINE void for_each_element(int64_t N, int64_t C, int64_t P, int64_t cost, int64_t workers,
                                     PerChannel<COUNT> channels, Body body) {
     if (P == 1)
-        for_each_plane(N, C, cost, workers, [=](int64_t n) {
+        for_each_plane(N, C, cost, workers, 0, [=](int64_t n, float*) {
             for_each_run(0, C, [=](int64_t c, auto run) {
                 Values<COUNT> values;
                 for (int i = 0; i < COUNT; ++i) values.v[i] = run.load(channels.arrays[i] + c);
@@ -45,7 +36,7 @@ ALWAYS_INLINE void for_each_element(int64_t N, int64_t C, int64_t P, int64_t cos
             });
         });
     else
-        for_each_plane(N * C, P, cost, workers, [=](int64_t plane) {
+        for_each_plane(N * C, P, cost, workers, 0, [=](int64_t plane, float*) {
             Values<COUNT> values;
             for (int i = 0; i < COUNT; ++i) values.v[i] = broadcast(channels.arrays[i][plane % C]);
             for_each_run(plane * P, plane * P + P, [=](int64_t k, auto run) { body(k, run, values); });
@@ -95,8 +86,9 @@ extern "C" void KERNEL(batch_moments)(const float* x, float* mean, float* m2, in
     float* means = P == 1 ? nullptr : shared_buffer(2 * N * C);
     float* m2s = means + N * C;
     if (P > 1)
-        for_each_plane(N * C, P, 3, workers,
-                       [=](int64_t plane) { plane_moments(x + plane * P, P, means + plane, m2s + plane); });
+        for_each_plane(N * C, P, 3, workers, 0, [=](int64_t plane, float*) {
+            plane_moments(x + plane * P, P, means + plane, m2s + plane);
+        });
     tree_over_rows<Moments>(
         N, C, workers,
         [=](int64_t n, int64_t c, auto run) {
@@ -134,7 +126,7 @@ static void backward_sums(const float* dy, const float* x, PerChannel<4> channel
     float* s1s = P == 1 ? nullptr : shared_buffer(2 * N * C);
     float* s2s = s1s + N * C;
     if (P > 1)
-        for_each_plane(N * C, P, activation_cost(code) + 4, workers, [=](int64_t plane) {
+        for_each_plane(N * C, P, activation_cost(code) + 4, workers, 0, [=](int64_t plane, float*) {
             Values<4> c;
             for (int i = 0; i < 4; ++i) c.v[i] = broadcast(channels.arrays[i][plane % C]);
             const float *plane_dy = dy + plane * P, *plane_x = x + plane * P;
