@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from .oracle import convolution, linear
+from .oracle import batch_norm, convolution, linear, losses, optimizers, pooling
 from .support import PACKAGE, Guarded, family, floats, guarded, isas, same_bits
 
 
@@ -71,7 +71,7 @@ class Problem:
         kernels = family("convolution", isa)
         same_bits(kernels.forward(self.x, self.w, None, (1, 1), (1, 1), 0, 0.0, workers), self.y)
         same_bits(kernels.input_gradient(self.dy, self.w, self.x.shape, (1, 1), (1, 1), workers), self.dx)
-        same_bits(family("linear", isa).forward(self.rows, self.matrix, None, workers), self.product)
+        same_bits(family("linear", isa).linear_forward(self.rows, self.matrix, None, workers), self.product)
 
 
 @pytest.fixture(scope="module")
@@ -175,19 +175,38 @@ while True:
 
 def test_subnormals_are_kept_where_the_caller_flushes_them():
     torch = pytest.importorskip("torch")
-    x = np.full((4, 4, 32, 32), 1e-30, np.float32)
-    w = np.full((16, 4, 1, 1), 1e-12, np.float32)
-    expected = convolution.forward(x, w, None, (1, 1), (0, 0))
-    assert 0 < expected.max() < 1e-38
+    tiny = np.random.default_rng(0).integers(1, 2**12, (40, 4, 6, 6), np.uint32).view(np.float32)  # sums are subnormal too
+    rows, planes, one, zero = tiny.reshape(40, -1), tiny.reshape(40, 4, 36), np.ones(4, np.float32), np.zeros(4, np.float32)
+    w = np.full((16, 4, 1, 1), 0.5, np.float32)
+    same = (1, 1), (0, 0)
+    gamma = tiny[0, 0, 0, :4]
+    calls = [
+        (convolution.forward(tiny, w, None, *same), "convolution", "forward", (tiny, w, None, *same, 0, 0.0)),
+        (convolution.input_gradient(tiny, w[:4], (6, 6), *same), "convolution", "input_gradient", (tiny, w[:4], tiny.shape, *same)),
+        (convolution.weight_gradient(tiny, np.ones_like(tiny), (1, 1), *same), "convolution", "weight_gradient", (tiny, np.ones_like(tiny), (1, 1), *same)),
+        (convolution.bias_gradient(tiny), "convolution", "bias_gradient", (tiny,)),
+        (batch_norm.batch_moments(planes), "batch_norm", "batch_moments", (planes,)),
+        (batch_norm.backward(planes, planes, zero, one, gamma), "batch_norm", "batch_norm_backward", (planes, planes, zero, one, gamma, zero, "identity", 0.0)),
+        (pooling.average_forward(planes), "pooling", "average_pool_forward", (planes,)),
+        (linear.bias_gradient(rows), "linear", "linear_bias_gradient", (rows,)),
+        (linear.weight_gradient(rows, np.ones_like(rows)), "linear", "linear_weight_gradient", (rows, np.ones_like(rows))),
+        (losses.mse(rows * np.float32(1e18), 0 * rows), "losses", "mse", (rows * np.float32(1e18), 0 * rows)),
+        (optimizers.sgd(rows, rows, 0.5), "optimizers", "sgd", (rows, rows, 0.5)),
+    ]  # fmt: skip
+    kernels = [(getattr(family(name, isa), function), arguments) for _, name, function, arguments in calls for isa in isas()]
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor does not flush")
     try:
-        results = [family("convolution", isa).forward(x, w, None, (1, 1), (0, 0), 0, 0.0, n) for isa in isas() for n in (1, 4)]
-        assert np.float32(1e-45) + np.float32(0) == 0  # still flushing for the caller
+        assert np.float32(1e-45) + np.float32(0) == 0  # the caller flushes
+        results = [[kernel(*arguments, workers) for workers in (1, 4)] for kernel, arguments in kernels]
+        assert np.float32(1e-45) + np.float32(0) == 0  # and still does
     finally:
         torch.set_flush_denormal(False)
-    for result in results:
-        same_bits(result, expected)
+    expected = [expected for expected, *_ in calls for _ in isas()]
+    for pair, one_expected in zip(results, expected, strict=True):
+        for result in pair:
+            for r, e in zip(result, one_expected, strict=True) if isinstance(one_expected, tuple) else [(result, one_expected)]:
+                same_bits(r, e)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pages are protected as on POSIX")

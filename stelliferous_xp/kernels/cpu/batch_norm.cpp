@@ -168,11 +168,13 @@ extern "C" void KERNEL(batch_norm_backward)(const float* dy, const float* x, con
         float* factor = shared_buffer(3 * C);
         float *shift = factor + C, *slope = shift + C;
         float count = static_cast<float>(N * P);
-        for (int64_t c = 0; c < C; ++c) {
-            factor[c] = gamma[c] * inv[c];
-            shift[c] = dbeta[c] / count;
-            slope[c] = dgamma[c] / count;
-        }
+        parallel_for(1, 1, 0, [=](int64_t, float*) {
+            for (int64_t c = 0; c < C; ++c) {
+                factor[c] = gamma[c] * inv[c];
+                shift[c] = dbeta[c] / count;
+                slope[c] = dgamma[c] / count;
+            }
+        });
         for_each_element(N, C, P, activation_cost(code) + 5, workers,
                          PerChannel<7>{{mean, inv, gamma, beta, factor, shift, slope}},
                          [=](int64_t k, auto run, const Values<7>& c) {

@@ -20,5 +20,5 @@ extern "C" void KERNEL(conv2d_bias_gradient)(const float* dy, float* db, int64_t
             sums[o * N + n] = sum.combine();
         }
     });
-    for (int64_t o = 0; o < O; ++o) db[o] = N ? tree(sums + o * N, N) : 0.0f;
+    parallel_for(O, useful_workers(workers, N * O), 0, [=](int64_t o, float*) { db[o] = N ? tree(sums + o * N, N) : 0.0f; });
 }

@@ -17,7 +17,9 @@ ALWAYS_INLINE float mean_of_rows(int64_t rows, int64_t columns, int64_t cost, fl
         int64_t end = (task + 1) * group < rows ? (task + 1) * group : rows;
         for (int64_t row = task * group; row < end; ++row) losses[row] = body(row, scratch);
     });
-    return tree(losses, rows) / count;
+    float mean = 0.0f;
+    parallel_for(1, 1, 0, [&](int64_t, float*) { mean = tree(losses, rows) / count; });
+    return mean;
 }
 
 // NaN where any of z is.

@@ -12,7 +12,8 @@ using Task = void (*)(void* context, int64_t index, float* scratch);
 // Runs task(context, i, scratch) once for each i in [0, tasks) on at most `workers` threads, the caller among them,
 // and returns when all are done. Each thread passes its own scratch of `scratch_floats` floats, aligned to 64 bytes,
 // with whatever an earlier task left in it. A nested call, or a call made while another thread's call is
-// running, stays on its own thread. All tasks run with subnormals kept and round-to-nearest.
+// running, stays on its own thread. All tasks run with subnormals kept and round-to-nearest, so a kernel does all its
+// arithmetic in tasks: its caller may have switched to flushing.
 void run_tasks(int64_t tasks, int64_t workers, int64_t scratch_floats, Task task, void* context);
 
 // A buffer of the calling thread, aligned to 64 bytes and apart from its scratch: for what one kernel call shares
