@@ -76,8 +76,10 @@ class Problem:
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    isas()
-    return Problem()
+    made = Problem()
+    for isa in isas():
+        made.check(isa, 1)  # also imports the wrappers, which several threads must not do at once
+    return made
 
 
 def test_several_python_threads_at_once(problem):
