@@ -18,6 +18,10 @@ extern "C" void KERNEL(conv2d_forward)(const float* x, const float* w, const flo
         order[t] = t;
     }
     Correlation sums{C, padded.channel_pitch, padded.output_row_pitch(), taps, offsets.data(), OH, OW, O};
+    if (kw == 3 && sw <= 2) {
+        sums.across = 3;
+        sums.split = sw == 2 ? padded.run : 0;
+    }
     sums.join_rows();
     const bool copied = !padded.is_plain() || sums.columns < WIDTH;
 

@@ -101,6 +101,7 @@ extern "C" void KERNEL(conv2d_input_gradient)(const float* dy, const float* w, f
         }
         phase.sums = Correlation{O,    padded.channel_pitch, padded.row_pitch,    taps,
                                  next, phase.rows.count,     phase.columns.count, C};
+        if (phase.columns.taps == 2 || phase.columns.taps == 3) phase.sums.across = phase.columns.taps;
         next += taps;
         if (sh == 1 && sw == 1) phase.sums.join_rows();
         if (phase.rows.count * phase.columns.count == 0) continue;
