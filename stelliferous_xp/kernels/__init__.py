@@ -1,0 +1,1 @@
+"""Operations in the fixed order of docs/order.md."""

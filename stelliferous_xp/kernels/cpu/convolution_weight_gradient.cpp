@@ -1,0 +1,154 @@
+// dw[o,c,ky,kx]: per block of 8 images chain over (n, i, j) of dy[n,o,i,j] * xpad[n,c,i*sh+ky,j*sw+kx]; tree over blocks.
+// Lanes run over o: dy is transposed to [position][o] and x broadcast.
+#include "padded_image.h"
+#include "parallel.h"
+#include "shuffle.h"
+
+namespace KERNELS {
+namespace {
+
+constexpr int64_t BLOCK = 8;
+// Positions handled together, so that their dy stays in the first cache.
+constexpr int64_t POSITION_BLOCK = 96;
+
+// A piece of an image and where its sums are kept.
+struct Piece {
+    const float* x;          // pixel that the tap at offset 0 reads for the first position
+    const int64_t* offsets;  // of the rows of dw: (c, ky, kx)
+    int64_t row_pitch;
+    int64_t dy_pitch;         // dy is [position][o]
+    int64_t rows, columns;
+};
+
+// RUN rows of dw for VECTORS registers of o. sums[v * sums_pitch + k * WIDTH + lane]
+template <int VECTORS, int RUN>
+void add_products(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch, const float* dy) {
+    Vector sum[RUN][VECTORS];
+    const float* x[RUN];
+    for (int r = 0; r < RUN; ++r) {
+        x[r] = piece.x + piece.offsets[k + r];
+        for (int v = 0; v < VECTORS; ++v) sum[r][v] = load(sums + v * sums_pitch + (k + r) * WIDTH);
+    }
+    for (int64_t i = 0; i < piece.rows; ++i) {
+        int64_t first = i * piece.row_pitch, last = first + piece.columns;
+        for (int64_t j = first; j < last; ++j, dy += piece.dy_pitch) {
+            Vector d[VECTORS];
+            for (int v = 0; v < VECTORS; ++v) d[v] = load(dy + v * WIDTH);
+            for (int r = 0; r < RUN; ++r) {
+                Vector pixel = broadcast(x[r][j]);
+                for (int v = 0; v < VECTORS; ++v) sum[r][v] = fma(d[v], pixel, sum[r][v]);
+            }
+        }
+    }
+    for (int r = 0; r < RUN; ++r)
+        for (int v = 0; v < VECTORS; ++v) store(sums + v * sums_pitch + (k + r) * WIDTH, sum[r][v]);
+}
+
+#if defined(ISA_AVX512) || defined(ISA_NEON)
+constexpr int LONG_RUN = 9, RUN = 8;
+#else
+constexpr int LONG_RUN = 6, RUN = 4;
+#endif
+
+template <int VECTORS>
+void add_all_products(const Piece& piece, int64_t first, int64_t last, float* sums, int64_t sums_pitch,
+                      const float* dy) {
+    int64_t k = first;
+    if ((last - first) % LONG_RUN == 0)
+        for (; k < last; k += LONG_RUN) add_products<VECTORS, LONG_RUN>(piece, k, sums, sums_pitch, dy);
+    for (; k + RUN <= last; k += RUN) add_products<VECTORS, RUN>(piece, k, sums, sums_pitch, dy);
+    for (; k < last; ++k) add_products<VECTORS, 1>(piece, k, sums, sums_pitch, dy);
+}
+
+}  // namespace
+}  // namespace KERNELS
+
+using namespace KERNELS;
+
+extern "C" void KERNEL(conv2d_weight_gradient)(const float* dy, const float* x, float* dw, int64_t N, int64_t C,
+                                               int64_t H, int64_t W, int64_t O, int64_t kh, int64_t kw, int64_t sh,
+                                               int64_t sw, int64_t ph, int64_t pw, int64_t workers) {
+    const int64_t OH = (H + 2 * ph - kh) / sh + 1, OW = (W + 2 * pw - kw) / sw + 1;
+    const int64_t T = kh * kw, K = C * T, P = OH * OW;
+    if (O * K == 0) return;
+    const PaddedImage padded(C, H, W, OH, OW, kh, kw, sh, sw, ph, pw);
+    Array<int64_t> offsets(K);
+    for (int64_t k = 0; k < K; ++k)
+        offsets[k] = k / T * padded.channel_pitch + padded.tap_offset(k % T / kw, k % kw);
+    const bool copied = !padded.is_plain();
+    int64_t rows = OH, columns = OW;
+    if (padded.output_row_pitch() == OW) {
+        // 1 x 1: one long row, cut into blocks.
+        columns = P;
+        rows = 1;
+    }
+
+    const int64_t groups = (O + WIDTH - 1) / WIDTH, sums_pitch = K * WIDTH;
+    const int64_t blocks = (N + BLOCK - 1) / BLOCK;
+    workers = useful_workers(workers, N * O * K * P / WIDTH);
+    const int64_t pairs = (groups + 1) / 2;
+    const int64_t pieces = blocks >= 2 * workers ? 1 : smaller(workers, pairs);
+    const int64_t image_floats = copied ? round_up(padded.floats(), WIDTH) : 0;
+    const int64_t piece_outputs = (pairs + pieces - 1) / pieces * 2 * WIDTH;
+    float* partial = shared_buffer(larger(blocks, 1) * groups * sums_pitch);
+    if (blocks == 0)
+        for (int64_t i = 0; i < groups * sums_pitch; ++i) partial[i] = 0.0f;
+
+    parallel_for(blocks * pieces, workers, image_floats + P * piece_outputs, [&](int64_t index, float* scratch) {
+        int64_t block = index / pieces, piece_index = index % pieces;
+        int64_t first = pairs * piece_index / pieces * 2, last = smaller(pairs * (piece_index + 1) / pieces * 2, groups);
+        float* sums = partial + block * groups * sums_pitch;
+        for (int64_t i = first * sums_pitch; i < last * sums_pitch; ++i) sums[i] = 0.0f;
+        float* transposed = scratch + image_floats;
+        int64_t dy_pitch = (last - first) * WIDTH;
+        for (int64_t n = block * BLOCK; n < smaller((block + 1) * BLOCK, N); ++n) {
+            const float* image = x + n * C * H * W;
+            if (copied) {
+                padded.fill(image, scratch);
+                image = scratch;
+            }
+            transpose(dy + (n * O + first * WIDTH) * P, P, smaller(O - first * WIDTH, dy_pitch), P, transposed,
+                      dy_pitch);
+            int64_t block_rows = larger(POSITION_BLOCK / columns, 1);
+            int64_t block_columns = smaller(columns, POSITION_BLOCK);
+            for (int64_t i = 0; i < rows; i += block_rows) {
+                for (int64_t j = 0; j < columns; j += block_columns) {
+                    Piece piece{image + i * padded.output_row_pitch() + j,
+                                offsets.data(),
+                                padded.output_row_pitch(),
+                                dy_pitch,
+                                smaller(block_rows, rows - i),
+                                smaller(block_columns, columns - j)};
+                    for (int64_t g = first; g < last; g += 2) {
+                        const float* gradient = transposed + (i * columns + j) * dy_pitch + (g - first) * WIDTH;
+                        if (g + 1 < last)
+                            add_all_products<2>(piece, 0, K, sums + g * sums_pitch, sums_pitch, gradient);
+                        else
+                            add_all_products<1>(piece, 0, K, sums + g * sums_pitch, sums_pitch, gradient);
+                    }
+                }
+            }
+        }
+    });
+
+    // Tree over the blocks, then from [o / WIDTH][k][o % WIDTH] to [o][k].
+    const int64_t total = groups * sums_pitch;
+    constexpr int64_t CHUNK = 64;  // rows of dw
+    const int64_t chunks = (K + CHUNK - 1) / CHUNK;
+    parallel_for(groups * chunks, useful_workers(workers, blocks * total / WIDTH), 0, [&](int64_t index, float*) {
+        int64_t g = index / chunks, k = index % chunks * CHUNK, count = smaller(K - k, CHUNK);
+        float* sums = partial + g * sums_pitch + k * WIDTH;
+        for (int64_t left = blocks; left > 1; left = (left + 1) / 2) {
+            for (int64_t b = 0; b < left; b += 2) {
+                const float* a = sums + b * total;
+                float* target = sums + b / 2 * total;
+                for (int64_t i = 0; i < count * WIDTH; i += WIDTH)
+                    store(target + i, b + 1 < left ? load(a + i) + load(a + total + i) : load(a + i));
+            }
+        }
+        float columns_first[CHUNK * WIDTH];
+        transpose(sums, WIDTH, count, WIDTH, columns_first, CHUNK);
+        for (int64_t o = 0; o < smaller(O - g * WIDTH, WIDTH); ++o)
+            std::memcpy(dw + (g * WIDTH + o) * K + k, columns_first + o * CHUNK, count * sizeof(float));
+    });
+}

@@ -1,0 +1,1 @@
+"""docs/order.md in plain loops, written from that page alone: nothing here imports the package."""
