@@ -1,6 +1,7 @@
 """Neural-network training on NumPy, CuPy or any other arrays, with the same bits for any number of workers."""
 
 from stelliferous_xp.clipping import clip_gradients
+from stelliferous_xp.information import Information, info
 from stelliferous_xp.initializers import glorot_uniform, he_normal, lecun_normal, uniform
 from stelliferous_xp.layers.activation import activation_layer
 from stelliferous_xp.layers.base import Layer, backward, evaluate, forward
@@ -33,14 +34,16 @@ from stelliferous_xp.optimizers import (
     sgd_step,
 )
 from stelliferous_xp.schedules import constant_schedule, cosine_schedule, step_schedule, warm_up
+from stelliferous_xp.version import ORDER_VERSION, __version__
 from stelliferous_xp.workers import get_workers, set_workers, workers
 
-__version__ = "0.1.0"
-
 __all__ = [
+    "ORDER_VERSION",
     "Activation",
+    "Information",
     "Layer",
     "OptimizerState",
+    "__version__",
     "activate",
     "activation_gradient",
     "activation_layer",
@@ -75,6 +78,7 @@ __all__ = [
     "gradients",
     "grenade_sgd",
     "he_normal",
+    "info",
     "leaky_relu",
     "lecun_normal",
     "merge",

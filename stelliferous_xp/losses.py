@@ -6,7 +6,7 @@ from typing import Any
 
 from stelliferous_xp.arrays import Array, Namespace, creation, device, namespace_of, shared_namespace, to_numpy
 from stelliferous_xp.checks import check_integer, check_rank, check_shape
-from stelliferous_xp.ops.portable import losses as portable
+from stelliferous_xp.ops.rooms import room_of
 
 __all__ = ["cross_entropy", "mse", "one_hot"]
 
@@ -42,7 +42,7 @@ def mse(prediction: Array, target: Array) -> tuple[Array, Array]:
     if prediction.ndim == 0 or 0 in prediction.shape:
         raise ValueError(f"`prediction` must have rank 1 or more and an element at least; "
                          f"got shape {tuple(prediction.shape)}")
-    return portable.mse(prediction, target)
+    return room_of(prediction).mse(prediction, target)
 
 
 def cross_entropy(logits: Array, target: Array) -> tuple[Array, Array]:
@@ -83,7 +83,7 @@ def cross_entropy(logits: Array, target: Array) -> tuple[Array, Array]:
     check_shape("target", target, logits.shape, "`logits`")
     if 0 in logits.shape:
         raise ValueError(f"`logits` must have at least one row and one class; got shape {tuple(logits.shape)}")
-    return portable.cross_entropy(logits, target)
+    return room_of(logits).cross_entropy(logits, target)
 
 
 def one_hot(labels: Array, classes: int, dtype: Any = "float32") -> Array:

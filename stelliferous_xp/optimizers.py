@@ -11,6 +11,7 @@ from stelliferous_xp.arrays import Array, Like, namespace_of
 from stelliferous_xp.checks import check_number
 from stelliferous_xp.layers.base import Layer, check_layer
 from stelliferous_xp.layers.tree import gradients, map_leaves, parameters
+from stelliferous_xp.ops.rooms import room_of
 from stelliferous_xp.schedules import Schedule
 
 __all__ = ["OptimizerState", "adam", "adamw", "grenade_sgd", "nesterov_sgd", "optimizer_step",
@@ -45,8 +46,9 @@ class _GrenadeSgd(OptimizerState):
         return (_zeros(parameter),)
 
     def updated(self, parameter: Array, gradient: Array, buffers: Buffers, rate: float) -> tuple[Array, Buffers]:
-        velocity = buffers[0] * self.momentum - gradient * rate
-        return parameter + velocity - parameter * (rate * self.regulariser), (velocity,)
+        parameter, velocity = room_of(parameter).grenade_sgd(
+            parameter, gradient, buffers[0], rate, self.momentum, self.regulariser)
+        return parameter, (velocity,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +61,11 @@ class _PytorchSgd(OptimizerState):
         return (_zeros(parameter),)
 
     def updated(self, parameter: Array, gradient: Array, buffers: Buffers, rate: float) -> tuple[Array, Buffers]:
-        gradient = gradient + parameter * self.weight_decay
-        velocity = buffers[0] * self.momentum + gradient
-        direction = gradient + velocity * self.momentum if self.nesterov else velocity
-        return parameter - direction * rate, (velocity,)
+        if self.weight_decay:
+            gradient = gradient + parameter * self.weight_decay
+        parameter, velocity = room_of(parameter).momentum_sgd(
+            parameter, gradient, buffers[0], rate, self.momentum, self.nesterov)
+        return parameter, (velocity,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +79,9 @@ class _AdamW(OptimizerState):
         return _zeros(parameter), _zeros(parameter)
 
     def updated(self, parameter: Array, gradient: Array, buffers: Buffers, rate: float) -> tuple[Array, Buffers]:
-        first = buffers[0] * self.beta1 + gradient * (1.0 - self.beta1)
-        second = buffers[1] * self.beta2 + gradient * gradient * (1.0 - self.beta2)
-        unbiased_first = first / (1.0 - self.beta1 ** (self.step + 1))
-        unbiased_second = second / (1.0 - self.beta2 ** (self.step + 1))
-        root = namespace_of("parameter", parameter).sqrt(unbiased_second)
-        shrunk = parameter * (1.0 - rate * self.weight_decay)
-        return shrunk - unbiased_first / (root + self.epsilon) * rate, (first, second)
+        parameter, *moments = room_of(parameter).adamw(
+            parameter, gradient, *buffers, self.step + 1, rate, self.beta1, self.beta2, self.epsilon, self.weight_decay)
+        return parameter, tuple(moments)
 
 
 def _zeros(parameter: Array) -> Array:
@@ -124,7 +123,8 @@ def sgd_step(layer: Layer, rate: float) -> Layer:
         if not leaf.parameter_gradients:
             return leaf
         current = leaf.own_parameters
-        new = {name: current[name] - gradient * rate for name, gradient in leaf.parameter_gradients.items()}
+        new = {name: room_of(gradient).sgd(current[name], gradient, rate)
+               for name, gradient in leaf.parameter_gradients.items()}
         return dataclasses.replace(leaf, **new).with_gradients({})
 
     return map_leaves(check_layer("layer", layer), stepped)

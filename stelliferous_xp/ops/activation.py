@@ -5,7 +5,7 @@ from __future__ import annotations
 from stelliferous_xp.arrays import Array, shared_namespace
 from stelliferous_xp.checks import check_shape
 from stelliferous_xp.ops.activation_values import Activation, named_activation
-from stelliferous_xp.ops.portable import activation as portable
+from stelliferous_xp.ops.rooms import room_of
 
 __all__ = ["activate", "activation_gradient"]
 
@@ -51,7 +51,7 @@ def activate(x: Array, activation: str | Activation) -> Array:
     """
     shared_namespace(x=x)
     activation = named_activation(activation)
-    return x if activation.kept == "nothing" else portable.activate(x, activation)
+    return x if activation.kept == "nothing" else room_of(x).activate(x, activation)
 
 
 def activation_gradient(dy: Array, kept: Array, activation: str | Activation) -> Array:
@@ -89,4 +89,4 @@ def activation_gradient(dy: Array, kept: Array, activation: str | Activation) ->
     shared_namespace(dy=dy, kept=kept)
     check_shape("dy", dy, kept.shape, "`kept`")
     activation = named_activation(activation)
-    return dy if activation.kept == "nothing" else portable.activation_gradient(dy, kept, activation)
+    return dy if activation.kept == "nothing" else room_of(dy).activation_gradient(dy, kept, activation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stelliferous_xp.arrays import Array, shared_namespace
 from stelliferous_xp.checks import check_shape
-from stelliferous_xp.ops.portable import arithmetic as portable
+from stelliferous_xp.ops.rooms import room_of
 
 __all__ = ["add"]
 
@@ -35,4 +35,4 @@ def add(left: Array, right: Array) -> Array:
     """
     shared_namespace(left=left, right=right)
     check_shape("right", right, left.shape, "`left`")
-    return portable.add(left, right)
+    return room_of(left).add(left, right)

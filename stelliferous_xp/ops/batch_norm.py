@@ -7,7 +7,7 @@ from math import prod
 from stelliferous_xp.arrays import Array, Namespace, shared_namespace
 from stelliferous_xp.checks import check_number, check_rank, check_shape
 from stelliferous_xp.ops.activation_values import Activation, named_activation
-from stelliferous_xp.ops.portable import batch_norm as portable
+from stelliferous_xp.ops.rooms import room_of
 
 __all__ = ["batch_moments", "batch_norm", "batch_norm_gradient"]
 
@@ -43,7 +43,7 @@ def batch_moments(x: Array) -> tuple[Array, Array]:
     check_rank("x", x, *_FORMS)
     if 0 in x.shape:
         raise ValueError(f"`x` must have at least one value a channel; got shape {tuple(x.shape)}")
-    return portable.batch_moments(_planes(xp, x))
+    return room_of(x).batch_moments(_planes(xp, x))
 
 
 def batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float = 1e-5,
@@ -85,7 +85,7 @@ def batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array
     check_rank("x", x, *_FORMS)
     check_per_channel(x.shape[1], mean=mean, variance=variance, gamma=gamma, beta=beta)
     epsilon = check_number("epsilon", epsilon, 0.0)
-    y = portable.batch_norm(_planes(xp, x), mean, variance, gamma, beta, epsilon, named_activation(activation))
+    y = room_of(x).batch_norm(_planes(xp, x), mean, variance, gamma, beta, epsilon, named_activation(activation))
     return xp.reshape(y, x.shape)
 
 
@@ -134,7 +134,7 @@ def batch_norm_gradient(dy: Array, x: Array, mean: Array, variance: Array, gamma
     check_shape("dy", dy, x.shape, "`x`")
     check_per_channel(x.shape[1], mean=mean, variance=variance, gamma=gamma, beta=beta)
     epsilon = check_number("epsilon", epsilon, 0.0)
-    dx, dgamma, dbeta = portable.batch_norm_gradient(
+    dx, dgamma, dbeta = room_of(x).batch_norm_gradient(
         _planes(xp, dy), _planes(xp, x), mean, variance, gamma, beta, epsilon, named_activation(activation))
     return xp.reshape(dx, x.shape), dgamma, dbeta
 

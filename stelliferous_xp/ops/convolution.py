@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stelliferous_xp.arrays import Array, shared_namespace
 from stelliferous_xp.checks import check_pair, check_rank, check_shape
 from stelliferous_xp.ops.activation_values import Activation, named_activation
-from stelliferous_xp.ops.portable import convolution as portable
+from stelliferous_xp.ops.rooms import room_of
 
 __all__ = ["conv2d", "conv2d_bias_gradient", "conv2d_input_gradient", "conv2d_weight_gradient"]
 
@@ -64,7 +64,7 @@ def conv2d(x: Array, weights: Array, bias: Array | None = None, stride: Pair = 1
                          f"{tuple(weights.shape)}; got {tuple(x.shape)}")
     stride, padding = check_pair("stride", stride, 1), check_pair("padding", padding, 0)
     plane = output_plane(x.shape[2:], weights.shape[2:], stride, padding)
-    return portable.conv2d(x, weights, bias, stride, padding, plane, named_activation(activation))
+    return room_of(x).conv2d(x, weights, bias, stride, padding, plane, named_activation(activation))
 
 
 def conv2d_input_gradient(dy: Array, weights: Array, input_plane: tuple[int, int], stride: Pair = 1,
@@ -107,7 +107,7 @@ def conv2d_input_gradient(dy: Array, weights: Array, input_plane: tuple[int, int
     check_rank("dy", dy, "(N, O, H, W)")
     plane = output_plane((height, width), weights.shape[2:], stride, padding)
     check_shape("dy", dy, (dy.shape[0], weights.shape[0], *plane), "the output")
-    return portable.conv2d_input_gradient(dy, weights, (height, width), stride, padding)
+    return room_of(dy).conv2d_input_gradient(dy, weights, (height, width), stride, padding)
 
 
 def conv2d_weight_gradient(dy: Array, x: Array, kernel: Pair, stride: Pair = 1, padding: Pair = 0) -> Array:
@@ -150,7 +150,7 @@ def conv2d_weight_gradient(dy: Array, x: Array, kernel: Pair, stride: Pair = 1, 
     stride, padding = check_pair("stride", stride, 1), check_pair("padding", padding, 0)
     plane = output_plane(x.shape[2:], kernel, stride, padding)
     check_shape("dy", dy, (x.shape[0], dy.shape[1], *plane), "the output")
-    return portable.conv2d_weight_gradient(dy, x, kernel, stride, padding)
+    return room_of(dy).conv2d_weight_gradient(dy, x, kernel, stride, padding)
 
 
 def conv2d_bias_gradient(dy: Array) -> Array:
@@ -180,7 +180,7 @@ def conv2d_bias_gradient(dy: Array) -> Array:
     """
     shared_namespace(dy=dy)
     check_rank("dy", dy, "(N, O, H, W)")
-    return portable.conv2d_bias_gradient(dy)
+    return room_of(dy).conv2d_bias_gradient(dy)
 
 
 def check_filters(weights: Array, bias: Array | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stelliferous_xp.arrays import Array, shared_namespace
 from stelliferous_xp.checks import check_pair, check_rank, check_shape
-from stelliferous_xp.ops.portable import pooling as portable
+from stelliferous_xp.ops.rooms import room_of
 
 __all__ = ["average_pool", "average_pool_gradient"]
 
@@ -37,7 +37,7 @@ def average_pool(x: Array) -> Array:
     check_rank("x", x, "(N, C, H, W)")
     if 0 in x.shape[2:]:
         raise ValueError(f"`x` must have planes of at least one element; got shape {tuple(x.shape)}")
-    return portable.average_pool(x)
+    return room_of(x).average_pool(x)
 
 
 def average_pool_gradient(dy: Array, input_plane: tuple[int, int]) -> Array:
@@ -69,4 +69,4 @@ def average_pool_gradient(dy: Array, input_plane: tuple[int, int]) -> Array:
     shared_namespace(dy=dy)
     check_rank("dy", dy, "(N, C, 1, 1)")
     check_shape("dy", dy, (*dy.shape[:2], 1, 1), "the output")
-    return portable.average_pool_gradient(dy, check_pair("input_plane", input_plane, 1))
+    return room_of(dy).average_pool_gradient(dy, check_pair("input_plane", input_plane, 1))

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from stelliferous_xp.powers import power
+
 from .library import address, function
 
 _sgd = function("sgd", "pppifi")
@@ -39,17 +41,6 @@ def grenade_momentum(
     w: np.ndarray, g: np.ndarray, v: np.ndarray, rate: float, momentum: float, regulariser: float, workers: int
 ) -> tuple:
     return _run(_grenade_momentum, (w, g, v), 2, rate, momentum, rate * regulariser, workers)
-
-
-def power(base: float, exponent: int) -> float:
-    """By squaring: math.pow differs from platform to platform."""
-    result = 1.0
-    while exponent > 0:
-        if exponent % 2:
-            result *= base
-        base *= base
-        exponent //= 2
-    return result
 
 
 def adam(
