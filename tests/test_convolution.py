@@ -1,3 +1,4 @@
+import array_api_compat
 import numpy as np
 import pytest
 from backends import BACKENDS, assert_same_bits, load, to_numpy
@@ -109,8 +110,9 @@ def test_saved_holds_the_input_alone_and_serves_twice(backend, dtype, rng):
     x = backend.asarray(x, dtype)
     layer = sx.conv2d_layer(backend.asarray(weights, dtype), backend.asarray(bias, dtype))
     y, saved, _ = sx.forward(x, layer)
-    assert vars(saved).keys() == {"x"}
-    assert saved.x is x
+    kept = [value for value in vars(saved).values() if array_api_compat.is_array_api_obj(value)]
+    assert len(kept) == 1
+    assert kept[0] is x
     once = sx.backward(y, saved, layer)
     twice = sx.backward(y, saved, once[1])  # on a layer with gradients: they are replaced, not added to
     assert_same_bits(once[0], twice[0])
