@@ -190,6 +190,31 @@ def test_a_saved_of_another_parameter():
                     sx.backward, x, saved, sx.activation_layer("elu"))
 
 
+@pytest.mark.parametrize("first", [sx.conv2d_layer(np.ones((2, 2, 1, 1))), sx.batch_norm_layer(2, dtype="float64")],
+                         ids=lambda layer: layer.kind)
+@pytest.mark.parametrize("others", [("relu", "tanh"), ("relu", "identity"), ("identity", "relu"), ("relu", "silu"),
+                                    (sx.elu(0.5), sx.elu(2.0))], ids=str)
+def test_a_saved_of_another_activation_inside_a_network(rng, first, others):
+    right, wrong = (sx.network([first, sx.activation_layer(activation)]) for activation in others)
+    x = rng.standard_normal((3, 2, 2, 2))
+    y, saved, _ = sx.forward(x, right)
+    sx.backward(y, saved, right)
+    error = (TypeError, "`saved` must be") if others[1] == "silu" and first.kind == "conv2d" else (
+        ValueError, "`saved` must come from this layer")
+    assert_rejected(*error, sx.backward, y, saved, wrong)
+
+
+def test_an_activation_in_a_network_saves_one_array_more_at_most(rng):
+    x = rng.standard_normal((3, 2, 2, 2))
+    for first in (sx.conv2d_layer(np.ones((2, 2, 1, 1))), sx.batch_norm_layer(2, dtype="float64")):
+        for name in ACTIVATIONS:
+            y, saved, _ = sx.forward(x, sx.network([first, sx.activation_layer(name)]))
+            kept = [value for record in saved.layers if record is not None for value in vars(record).values()
+                    if isinstance(value, np.ndarray) and value.shape == y.shape]
+            assert kept[0] is x
+            assert len(kept) <= 2
+
+
 def test_the_primitive_operations_agree_with_the_layer(backend):
     x = backend.asarray(POINTS)
     for name in ACTIVATIONS:

@@ -1,3 +1,4 @@
+import array_api_compat
 import numpy as np
 import pytest
 from backends import assert_same_bits, load, to_numpy
@@ -87,7 +88,7 @@ def test_saved_holds_the_input_and_its_moments_and_serves_twice(backend, dtype, 
     x, before = backend.asarray(x, dtype), layer_of(backend, dtype, *arrays)
     y, saved, layer = sx.forward(x, before)
     assert saved.x is x
-    assert vars(saved).keys() == {"x", "mean", "variance"}
+    assert sum(array_api_compat.is_array_api_obj(value) for value in vars(saved).values()) == 3
     assert backend.check(saved.mean, dtype).shape == backend.check(saved.variance, dtype).shape == (2,)
     dx, once = sx.backward(y, saved, layer)
     same_dx, twice = sx.backward(y, saved, once)
