@@ -67,6 +67,22 @@ def test_any_number_of_images_channels_and_filters(dtype, rng, sizes):
     close(backend, y, reference.convolution(x, weights, bias, stride, padding), dtype)
 
 
+def test_a_batch_that_is_cut_into_blocks(dtype, rng):
+    backend = load("numpy")
+    x, weights, bias, dy = (np.float64(np.float32(rng.standard_normal(shape)))
+                            for shape in [(41, 4, 24, 25), (5, 4, 3, 2), (5,), (41, 5, 12, 12)])
+    layer = sx.conv2d_layer(backend.asarray(weights, dtype), backend.asarray(bias, dtype), stride=2, padding=(1, 0))
+    y, saved, layer = sx.forward(backend.asarray(x, dtype), layer)
+    dx, layer = sx.backward(backend.asarray(dy, dtype), saved, layer)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0))), (3, 2), (2, 3))
+    windows = windows[:, :, ::2, ::2]
+    close(backend, y, np.einsum("ncijab,ocab->noij", windows, weights) + bias[:, None, None], dtype)
+    close(backend, sx.gradients(layer)["weights"], np.einsum("ncijab,noij->ocab", windows, dy), dtype)
+    close(backend, sx.gradients(layer)["bias"], dy.sum(axis=(0, 2, 3)), dtype)
+    last = reference.convolution_gradients(dy[-1:], x[-1:], weights, (2, 2), (1, 0))[0]
+    close(backend, dx[-1:], last, dtype)
+
+
 def test_without_bias(backend, dtype, rng):
     x, weights, _, stride, padding = draw(rng, GEOMETRIES["2x3"])
     layer = sx.conv2d_layer(backend.asarray(weights, dtype), stride=stride, padding=padding)

@@ -44,6 +44,14 @@ def test_cross_entropy_of_soft_targets(backend, dtype, rng, shape):
     assert_loss(backend, dtype, sx.cross_entropy, logits, target, loss, gradient)
 
 
+def test_a_batch_that_is_cut_into_blocks(dtype, rng):
+    backend = load("numpy")
+    logits = rng.standard_normal((9001, 10)).astype("float32")
+    target = np.eye(10, dtype="float32")[rng.integers(0, 10, 9001)]
+    for function, expected in [(sx.cross_entropy, reference.cross_entropy), (sx.mse, reference.mse)]:
+        assert_loss(backend, dtype, function, logits, target, *expected(logits, target))
+
+
 @pytest.mark.parametrize("target", [[[2, 0, 0.5], [0, 0, 0]], [[0.1, 0.1, 0.1], [0, 1, 0]], [[-1, 2, 0], [1, 1, 1]]],
                          ids=str)
 def test_cross_entropy_of_rows_that_do_not_sum_to_one(backend, dtype, target):
