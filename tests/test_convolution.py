@@ -1,3 +1,4 @@
+import array_api_compat
 import numpy as np
 import pytest
 from backends import BACKENDS, assert_same_bits, load, to_numpy
@@ -66,6 +67,22 @@ def test_any_number_of_images_channels_and_filters(dtype, rng, sizes):
     close(backend, y, reference.convolution(x, weights, bias, stride, padding), dtype)
 
 
+def test_a_batch_that_is_cut_into_blocks(dtype, rng):
+    backend = load("numpy")
+    x, weights, bias, dy = (np.float64(np.float32(rng.standard_normal(shape)))
+                            for shape in [(41, 4, 24, 25), (5, 4, 3, 2), (5,), (41, 5, 12, 12)])
+    layer = sx.conv2d_layer(backend.asarray(weights, dtype), backend.asarray(bias, dtype), stride=2, padding=(1, 0))
+    y, saved, layer = sx.forward(backend.asarray(x, dtype), layer)
+    dx, layer = sx.backward(backend.asarray(dy, dtype), saved, layer)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0))), (3, 2), (2, 3))
+    windows = windows[:, :, ::2, ::2]
+    close(backend, y, np.einsum("ncijab,ocab->noij", windows, weights) + bias[:, None, None], dtype)
+    close(backend, sx.gradients(layer)["weights"], np.einsum("ncijab,noij->ocab", windows, dy), dtype)
+    close(backend, sx.gradients(layer)["bias"], dy.sum(axis=(0, 2, 3)), dtype)
+    last = reference.convolution_gradients(dy[-1:], x[-1:], weights, (2, 2), (1, 0))[0]
+    close(backend, dx[-1:], last, dtype)
+
+
 def test_without_bias(backend, dtype, rng):
     x, weights, _, stride, padding = draw(rng, GEOMETRIES["2x3"])
     layer = sx.conv2d_layer(backend.asarray(weights, dtype), stride=stride, padding=padding)
@@ -109,8 +126,9 @@ def test_saved_holds_the_input_alone_and_serves_twice(backend, dtype, rng):
     x = backend.asarray(x, dtype)
     layer = sx.conv2d_layer(backend.asarray(weights, dtype), backend.asarray(bias, dtype))
     y, saved, _ = sx.forward(x, layer)
-    assert vars(saved).keys() == {"x"}
-    assert saved.x is x
+    kept = [value for value in vars(saved).values() if array_api_compat.is_array_api_obj(value)]
+    assert len(kept) == 1
+    assert kept[0] is x
     once = sx.backward(y, saved, layer)
     twice = sx.backward(y, saved, once[1])  # on a layer with gradients: they are replaced, not added to
     assert_same_bits(once[0], twice[0])

@@ -179,6 +179,19 @@ def test_the_error_of_the_first_failing_block(count):
         assert run_blocks(lambda index: index, range(12)) == list(range(12))
 
 
+def test_the_first_error_of_blocks_that_fail_at_once():
+    together = threading.Barrier(2)
+
+    def block(index):
+        together.wait(PATIENCE)
+        raise LookupError(f"block {index}")
+
+    with sx.workers(2):
+        for _ in range(10):
+            with pytest.raises(LookupError, match="block 0"):
+                run_blocks(block, range(2))
+
+
 def test_an_error_waits_for_the_blocks_that_run():
     """Nothing of a failed call goes on after it."""
     started, finished = threading.Event(), []
@@ -409,6 +422,21 @@ with sx.workers({count}):
     print(fork_and_check(lambda: fork_and_check(lambda: bits() == expected) == 0))
     assert bits() == expected
 """) == "0\n0\n"
+
+
+@needs_fork
+def test_a_forked_child_has_workers_of_its_own():
+    assert run_script("""
+from stelliferous_xp.workers import run_blocks
+
+def threads_used():
+    together = threading.Barrier(3)
+    with sx.workers(3):
+        return len(set(run_blocks(lambda _: together.wait(20) * 0 + threading.get_ident(), range(3))))
+
+assert threads_used() == 3
+print(fork_and_check(lambda: threads_used() == 3))
+""") == "0\n"
 
 
 @needs_fork

@@ -37,8 +37,7 @@ class ActivationLayer(Layer):
         return y, ActivationSaved(self.activation, kept), self
 
     def backward(self, dy: Array, saved: ActivationSaved) -> tuple[Array, Self]:
-        if saved.activation != self.activation:
-            raise ValueError(f"`saved` must come from this layer, {self.activation}; got one of {saved.activation}")
+        check_saved_activation(saved.activation, self.activation)
         if isinstance(saved.kept, Like):
             saved.kept.check("dy", dy, "x")
             return dy, self
@@ -67,6 +66,12 @@ class ActivatedLayer(Layer):
     @abstractmethod
     def evaluate(self, x: Array, activation: Activation = IDENTITY) -> Array:
         """As for any layer, followed by the activation."""
+
+
+def check_saved_activation(saved: Activation, activation: Activation) -> None:
+    """Check that a record was saved with the activation that it is now used with."""
+    if saved != activation:
+        raise ValueError(f"`saved` must come from this layer, {activation}; got one of {saved}")
 
 
 def activation_layer(activation: str | Activation) -> ActivationLayer:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from stelliferous_xp.arrays import Array, Namespace, copied, creation, shared_namespace
 from stelliferous_xp.checks import check_integer, check_number, check_rank
-from stelliferous_xp.layers.activation import ActivatedLayer
+from stelliferous_xp.layers.activation import ActivatedLayer, check_saved_activation
 from stelliferous_xp.ops.activation_values import IDENTITY, Activation
 from stelliferous_xp.ops.batch_norm import batch_moments, batch_norm, batch_norm_gradient, check_per_channel
 
@@ -18,11 +18,12 @@ __all__ = ["BatchNormLayer", "BatchNormSaved", "batch_norm_layer", "batch_norm_l
 
 @dataclass(frozen=True)
 class BatchNormSaved:
-    """What batch norm saves: its input and that batch's moments."""
+    """What batch norm saves: its input, that batch's moments, and the activation that it ran together with."""
 
     x: Array
     mean: Array
     variance: Array
+    activation: Activation = IDENTITY
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,8 @@ class BatchNormLayer(ActivatedLayer):
     def forward(self, x: Array, activation: Activation = IDENTITY) -> tuple[Array, BatchNormSaved, Self]:
         self._check_input(x)
         if x.shape[0] == 0:
-            return self.evaluate(x, activation), BatchNormSaved(x, self.running_mean, self.running_variance), self
+            saved = BatchNormSaved(x, self.running_mean, self.running_variance, activation)
+            return self.evaluate(x, activation), saved, self
         count = prod(x.shape) // self.gamma.shape[0]
         if count == 1:
             raise ValueError("`x` must have at least 2 values a channel for batch norm to train on; "
@@ -61,12 +63,13 @@ class BatchNormLayer(ActivatedLayer):
             running_mean=self.running_mean * keep + mean * self.momentum,
             running_variance=self.running_variance * keep + unbiased * self.momentum,
         )
-        return y, BatchNormSaved(x, mean, variance), layer
+        return y, BatchNormSaved(x, mean, variance, activation), layer
 
     def backward(self, dy: Array, saved: BatchNormSaved, activation: Activation = IDENTITY) -> tuple[Array, Self]:
         if saved.mean.shape != self.gamma.shape:
             raise ValueError(f"`saved` must come from this layer, with {self.gamma.shape[0]} channels; "
                              f"got one with {saved.mean.shape[0]}")
+        check_saved_activation(saved.activation, activation)
         dx, dgamma, dbeta = batch_norm_gradient(dy, saved.x, saved.mean, saved.variance, self.gamma,
                                                  self.beta, self.epsilon, activation)
         return dx, self.with_gradients({"gamma": dgamma, "beta": dbeta})

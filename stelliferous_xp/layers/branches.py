@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -73,7 +74,7 @@ class _BranchedLayer(CompositeLayer):
                 channels.append(checked_output_channels(layer, incoming))
         return channels
 
-    @property
+    @functools.cached_property
     def input_channels(self) -> int | None:
         return next((layer.input_channels for layer in self.layers if layer.input_channels is not None), None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
@@ -93,7 +94,7 @@ class NetworkLayer(CompositeLayer):
                 steps.append((index, layer))
         return steps
 
-    @property
+    @functools.cached_property  # A layer in it asks its own layers, and so on: once, not again at every level.
     def input_channels(self) -> int | None:
         for layer in self.layers:
             if layer.input_channels is not None:

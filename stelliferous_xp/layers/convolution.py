@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from stelliferous_xp.arrays import Array, copied, shared_namespace
 from stelliferous_xp.checks import check_pair
-from stelliferous_xp.layers.activation import ActivatedLayer
+from stelliferous_xp.layers.activation import ActivatedLayer, check_saved_activation
 from stelliferous_xp.ops.activation import activation_gradient
 from stelliferous_xp.ops.activation_values import IDENTITY, Activation
 from stelliferous_xp.ops.convolution import (
@@ -24,9 +24,10 @@ __all__ = ["Conv2dLayer", "Conv2dSaved", "conv2d_layer"]
 
 @dataclass(frozen=True)
 class Conv2dSaved:
-    """What a convolution saves: its input, and its output where it ran together with an activation."""
+    """What a convolution saves: its input, and where it ran together with an activation, that and its output."""
 
     x: Array
+    activation: Activation = IDENTITY
     activated: Array | None = None
 
 
@@ -48,13 +49,14 @@ class Conv2dLayer(ActivatedLayer):
 
     def forward(self, x: Array, activation: Activation = IDENTITY) -> tuple[Array, Conv2dSaved, Self]:
         y = self.evaluate(x, activation)
-        return y, Conv2dSaved(x, None if activation == IDENTITY else y), self
+        return y, Conv2dSaved(x, activation, None if activation == IDENTITY else y), self
 
     def backward(self, dy: Array, saved: Conv2dSaved, activation: Activation = IDENTITY) -> tuple[Array, Self]:
         x = saved.x
         if x.shape[1] != self.weights.shape[1]:
             raise ValueError(f"`saved` must come from this layer, with {self.weights.shape[1]} input channels; "
                              f"got one with {x.shape[1]}")
+        check_saved_activation(saved.activation, activation)
         if saved.activated is not None:
             dy = activation_gradient(dy, saved.activated, activation)
         dx = conv2d_input_gradient(dy, self.weights, x.shape[2:], self.stride, self.padding)
