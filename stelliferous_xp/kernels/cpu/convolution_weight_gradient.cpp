@@ -25,23 +25,23 @@ template <int VECTORS, int RUN>
 void add_products(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch, const float* dy) {
     Vector sum[RUN][VECTORS];
     const float* x[RUN];
-    for (int r = 0; r < RUN; ++r) {
+    UNROLLED for (int r = 0; r < RUN; ++r) {
         x[r] = piece.x + piece.offsets[k + r];
-        for (int v = 0; v < VECTORS; ++v) sum[r][v] = load(sums + v * sums_pitch + (k + r) * WIDTH);
+        UNROLLED for (int v = 0; v < VECTORS; ++v) sum[r][v] = load(sums + v * sums_pitch + (k + r) * WIDTH);
     }
     for (int64_t i = 0; i < piece.rows; ++i) {
         int64_t first = i * piece.row_pitch, last = first + piece.columns;
         for (int64_t j = first; j < last; ++j, dy += piece.dy_pitch) {
             Vector d[VECTORS];
-            for (int v = 0; v < VECTORS; ++v) d[v] = load(dy + v * WIDTH);
-            for (int r = 0; r < RUN; ++r) {
+            UNROLLED for (int v = 0; v < VECTORS; ++v) d[v] = load(dy + v * WIDTH);
+            UNROLLED for (int r = 0; r < RUN; ++r) {
                 Vector pixel = broadcast(x[r][j]);
-                for (int v = 0; v < VECTORS; ++v) sum[r][v] = fma(d[v], pixel, sum[r][v]);
+                UNROLLED for (int v = 0; v < VECTORS; ++v) sum[r][v] = fma(d[v], pixel, sum[r][v]);
             }
         }
     }
-    for (int r = 0; r < RUN; ++r)
-        for (int v = 0; v < VECTORS; ++v) store(sums + v * sums_pitch + (k + r) * WIDTH, sum[r][v]);
+    UNROLLED for (int r = 0; r < RUN; ++r)
+        UNROLLED for (int v = 0; v < VECTORS; ++v) store(sums + v * sums_pitch + (k + r) * WIDTH, sum[r][v]);
 }
 
 #if defined(ISA_AVX512) || defined(ISA_NEON)

@@ -62,7 +62,7 @@ void run_over_positions(const Correlation& s, const float* image, const float* p
                         float* out, int64_t out_plane, int64_t out_row_pitch, const Finish& finish, float* scratch);
 void run_over_outputs(const Correlation& s, const float* image, const float* packed, int64_t first, int64_t last,
                       float* out, int64_t out_plane, int64_t out_row_pitch, const Finish& finish, float* scratch);
-int64_t sums_over_positions(const Correlation& s);
-int64_t sums_over_outputs(const Correlation& s);
+int64_t scratch_over_positions(const Correlation& s);
+int64_t scratch_over_outputs(const Correlation& s);
 
 }  // namespace KERNELS

@@ -27,33 +27,32 @@ struct Part {
 template <int VECTORS, int POSITIONS, int ACROSS, int STEP>
 void sum_outputs(const Correlation& s, const Part& part, const float* input, float* sums) {
     constexpr int PIXELS = (POSITIONS - 1) * STEP + ACROSS;
-    Vector sum[POSITIONS][VECTORS] = {};
-    if (!part.begins)
-        for (int p = 0; p < POSITIONS; ++p)
-            for (int v = 0; v < VECTORS; ++v) sum[p][v] = load(sums + (p * VECTORS + v) * WIDTH);
+    Vector sum[POSITIONS][VECTORS];
+    UNROLLED for (int p = 0; p < POSITIONS; ++p)
+        UNROLLED for (int v = 0; v < VECTORS; ++v)
+            sum[p][v] = part.begins ? Vector{} : load(sums + (p * VECTORS + v) * WIDTH);
     const float* weights = part.weights;
     for (int64_t c = 0; c < part.channels; ++c) {
         for (int64_t t = 0; t < s.taps; t += ACROSS) {
             const float* pixels = input + s.offsets[t];
             Vector w[ACROSS][VECTORS];
-            for (int k = 0; k < ACROSS; ++k)
-                for (int v = 0; v < VECTORS; ++v) w[k][v] = load(weights + v * part.weights_pitch + k * WIDTH);
-#pragma GCC unroll 40
-            for (int i = 0; i < PIXELS; ++i) {
+            UNROLLED for (int k = 0; k < ACROSS; ++k)
+                UNROLLED for (int v = 0; v < VECTORS; ++v)
+                    w[k][v] = load(weights + v * part.weights_pitch + k * WIDTH);
+            UNROLLED for (int i = 0; i < PIXELS; ++i) {
                 Vector x = broadcast(pixels[STEP == 1 ? i : i % STEP * s.split + i / STEP]);
-#pragma GCC unroll 3
-                for (int k = ACROSS - 1; k >= 0; --k) {
+                UNROLLED for (int k = ACROSS - 1; k >= 0; --k) {
                     int p = (i - k) / STEP;
                     if (i < k || (i - k) % STEP || p >= POSITIONS) continue;
-                    for (int v = 0; v < VECTORS; ++v) sum[p][v] = fma(w[k][v], x, sum[p][v]);
+                    UNROLLED for (int v = 0; v < VECTORS; ++v) sum[p][v] = fma(w[k][v], x, sum[p][v]);
                 }
             }
             weights += ACROSS * WIDTH;
         }
         input += s.channel_pitch;
     }
-    for (int p = 0; p < POSITIONS; ++p)
-        for (int v = 0; v < VECTORS; ++v) store(sums + (p * VECTORS + v) * WIDTH, sum[p][v]);
+    UNROLLED for (int p = 0; p < POSITIONS; ++p)
+        UNROLLED for (int v = 0; v < VECTORS; ++v) store(sums + (p * VECTORS + v) * WIDTH, sum[p][v]);
 }
 
 using SumOutputs = void (*)(const Correlation&, const Part&, const float*, float*);
@@ -151,6 +150,6 @@ void run_over_outputs(const Correlation& s, const float* image, const float* pac
     }
 }
 
-int64_t sums_over_outputs(const Correlation& s) { return larger(POSITION_BLOCK / s.columns, 1) * s.columns * 2 * WIDTH; }
+int64_t scratch_over_outputs(const Correlation& s) { return larger(POSITION_BLOCK / s.columns, 1) * s.columns * 2 * WIDTH; }
 
 }  // namespace KERNELS
