@@ -18,6 +18,7 @@ struct Piece {
     int64_t row_pitch;
     int64_t dy_pitch;         // dy is [position][o]
     int64_t rows, columns;
+    bool is_3x3;              // with neighbouring taps
 };
 
 // RUN rows of dw for VECTORS registers of o. sums[v * sums_pitch + k * WIDTH + lane]
@@ -44,6 +45,77 @@ void add_products(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch
         UNROLLED for (int v = 0; v < VECTORS; ++v) store(sums + v * sums_pitch + (k + r) * WIDTH, sum[r][v]);
 }
 
+// All 9 taps of CHANNELS channels of a 3 x 3 kernel: each pixel is broadcast once for the taps of its row. Positions
+// ascend for every sum because pixels do. For row step 1; needs 2 columns or more.
+template <int VECTORS, int CHANNELS>
+void add_3x3(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch, const float* dy) {
+    constexpr int ROWS = 3 * CHANNELS;
+    Vector sum[ROWS][3][VECTORS];
+    const float* x[ROWS];
+    UNROLLED for (int r = 0; r < ROWS; ++r) {
+        x[r] = piece.x + piece.offsets[k + 3 * r];
+        UNROLLED for (int kx = 0; kx < 3; ++kx)
+            UNROLLED for (int v = 0; v < VECTORS; ++v)
+                sum[r][kx][v] = load(sums + v * sums_pitch + (k + 3 * r + kx) * WIDTH);
+    }
+    struct Gradient {
+        Vector part[VECTORS];
+    };
+    auto next = [&]() __attribute__((always_inline)) {
+        Gradient d;
+        UNROLLED for (int v = 0; v < VECTORS; ++v) d.part[v] = load(dy + v * WIDTH);
+        dy += piece.dy_pitch;
+        return d;
+    };
+    auto add = [&](int kx, const Gradient& d, int r, Vector pixel) __attribute__((always_inline)) {
+        UNROLLED for (int v = 0; v < VECTORS; ++v) sum[r][kx][v] = fma(d.part[v], pixel, sum[r][kx][v]);
+    };
+    auto add_three = [&](int64_t j, const Gradient& d0, const Gradient& d1, const Gradient& d2)
+        __attribute__((always_inline)) {
+        UNROLLED for (int r = 0; r < ROWS; ++r) {
+            Vector pixel = broadcast(x[r][j]);
+            add(0, d0, r, pixel);
+            add(1, d1, r, pixel);
+            add(2, d2, r, pixel);
+        }
+    };
+    for (int64_t i = 0; i < piece.rows; ++i) {
+        int64_t j = i * piece.row_pitch, end = j + piece.columns;
+        Gradient a = next();
+        UNROLLED for (int r = 0; r < ROWS; ++r) add(0, a, r, broadcast(x[r][j]));
+        Gradient b = next();
+        UNROLLED for (int r = 0; r < ROWS; ++r) {
+            Vector pixel = broadcast(x[r][j + 1]);
+            add(0, b, r, pixel);
+            add(1, a, r, pixel);
+        }
+        for (j += 2; j + 2 < end; j += 3) {
+            Gradient c = next();
+            add_three(j, c, b, a);
+            a = next();
+            add_three(j + 1, a, c, b);
+            b = next();
+            add_three(j + 2, b, a, c);
+        }
+        for (; j < end; ++j) {
+            Gradient c = next();
+            add_three(j, c, b, a);
+            a = b;
+            b = c;
+        }
+        UNROLLED for (int r = 0; r < ROWS; ++r) {
+            Vector pixel = broadcast(x[r][end]);
+            add(1, b, r, pixel);
+            add(2, a, r, pixel);
+        }
+        UNROLLED for (int r = 0; r < ROWS; ++r) add(2, b, r, broadcast(x[r][end + 1]));
+    }
+    UNROLLED for (int r = 0; r < ROWS; ++r)
+        UNROLLED for (int kx = 0; kx < 3; ++kx)
+            UNROLLED for (int v = 0; v < VECTORS; ++v)
+                store(sums + v * sums_pitch + (k + 3 * r + kx) * WIDTH, sum[r][kx][v]);
+}
+
 #if defined(ISA_AVX512) || defined(ISA_NEON)
 constexpr int LONG_RUN = 9, RUN = 8;
 #else
@@ -54,7 +126,12 @@ template <int VECTORS>
 void add_all_products(const Piece& piece, int64_t first, int64_t last, float* sums, int64_t sums_pitch,
                       const float* dy) {
     int64_t k = first;
-    if ((last - first) % LONG_RUN == 0)
+    if (REGISTERS == 32 && piece.is_3x3 && piece.columns >= 2) {
+        constexpr int CHANNELS = VECTORS == 1 ? 2 : 1;
+        for (; k + 9 * CHANNELS <= last; k += 9 * CHANNELS)
+            add_3x3<VECTORS, CHANNELS>(piece, k, sums, sums_pitch, dy);
+    }
+    if ((last - k) % LONG_RUN == 0)
         for (; k < last; k += LONG_RUN) add_products<VECTORS, LONG_RUN>(piece, k, sums, sums_pitch, dy);
     for (; k + RUN <= last; k += RUN) add_products<VECTORS, RUN>(piece, k, sums, sums_pitch, dy);
     for (; k < last; ++k) add_products<VECTORS, 1>(piece, k, sums, sums_pitch, dy);
@@ -118,7 +195,8 @@ extern "C" void KERNEL(conv2d_weight_gradient)(const float* dy, const float* x, 
                                 padded.output_row_pitch(),
                                 dy_pitch,
                                 smaller(block_rows, rows - i),
-                                smaller(block_columns, columns - j)};
+                                smaller(block_columns, columns - j),
+                                kh == 3 && kw == 3 && sw == 1};
                     for (int64_t g = first; g < last; g += 2) {
                         const float* gradient = transposed + (i * columns + j) * dy_pitch + (g - first) * WIDTH;
                         if (g + 1 < last)
