@@ -9,21 +9,31 @@ namespace {
 
 constexpr int64_t BLOCK = 8;
 // Positions handled together, so that their dy stays in the first cache.
-constexpr int64_t POSITION_BLOCK = 96;
+constexpr int64_t POSITION_BLOCK = 256;
 
-// A piece of an image and where its sums are kept.
+// A piece of one or more images.
 struct Piece {
     const float* x;          // pixel that the tap at offset 0 reads for the first position
     const int64_t* offsets;  // of the rows of dw: (c, ky, kx)
     int64_t row_pitch;
-    int64_t dy_pitch;         // dy is [position][o]
+    const float* dy;  // [position][o]
+    int64_t dy_pitch;
     int64_t rows, columns;
-    bool is_3x3;              // with neighbouring taps
+    bool is_3x3;  // with neighbouring taps
+    int64_t images, x_image_pitch, dy_image_pitch;
+
+    Piece image(int64_t n) const {
+        Piece one = *this;
+        one.x += n * x_image_pitch;
+        one.dy += n * dy_image_pitch;
+        return one;
+    }
 };
 
 // RUN rows of dw for VECTORS registers of o. sums[v * sums_pitch + k * WIDTH + lane]
 template <int VECTORS, int RUN>
-void add_products(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch, const float* dy) {
+void add_products(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch) {
+    const float* dy = piece.dy;
     Vector sum[RUN][VECTORS];
     const float* x[RUN];
     UNROLLED for (int r = 0; r < RUN; ++r) {
@@ -48,7 +58,8 @@ void add_products(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch
 // All 9 taps of CHANNELS channels of a 3 x 3 kernel: each pixel is broadcast once for the taps of its row. Positions
 // ascend for every sum because pixels do. For row step 1; needs 2 columns or more.
 template <int VECTORS, int CHANNELS>
-void add_3x3(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch, const float* dy) {
+void add_3x3(const Piece& piece, int64_t k, float* sums, int64_t sums_pitch) {
+    const float* dy = piece.dy;
     constexpr int ROWS = 3 * CHANNELS;
     Vector sum[ROWS][3][VECTORS];
     const float* x[ROWS];
@@ -122,19 +133,22 @@ constexpr int LONG_RUN = 9, RUN = 8;
 constexpr int LONG_RUN = 6, RUN = 4;
 #endif
 
+// The sums of a few rows of dw take in all images before the next rows' turn.
 template <int VECTORS>
-void add_all_products(const Piece& piece, int64_t first, int64_t last, float* sums, int64_t sums_pitch,
-                      const float* dy) {
-    int64_t k = first;
+void add_all_products(const Piece& piece, int64_t rows, float* sums, int64_t sums_pitch) {
+    using Add = void (*)(const Piece&, int64_t, float*, int64_t);
+    int64_t k = 0;
+    auto add_while_fitting = [&](Add add, int64_t run) {
+        for (; k + run <= rows; k += run)
+            for (int64_t n = 0; n < piece.images; ++n) add(piece.image(n), k, sums, sums_pitch);
+    };
     if (REGISTERS == 32 && piece.is_3x3 && piece.columns >= 2) {
         constexpr int CHANNELS = VECTORS == 1 ? 2 : 1;
-        for (; k + 9 * CHANNELS <= last; k += 9 * CHANNELS)
-            add_3x3<VECTORS, CHANNELS>(piece, k, sums, sums_pitch, dy);
+        add_while_fitting(add_3x3<VECTORS, CHANNELS>, 9 * CHANNELS);
     }
-    if ((last - k) % LONG_RUN == 0)
-        for (; k < last; k += LONG_RUN) add_products<VECTORS, LONG_RUN>(piece, k, sums, sums_pitch, dy);
-    for (; k + RUN <= last; k += RUN) add_products<VECTORS, RUN>(piece, k, sums, sums_pitch, dy);
-    for (; k < last; ++k) add_products<VECTORS, 1>(piece, k, sums, sums_pitch, dy);
+    if ((rows - k) % LONG_RUN == 0) add_while_fitting(add_products<VECTORS, LONG_RUN>, LONG_RUN);
+    add_while_fitting(add_products<VECTORS, RUN>, RUN);
+    add_while_fitting(add_products<VECTORS, 1>, 1);
 }
 
 }  // namespace
@@ -148,6 +162,10 @@ extern "C" void KERNEL(conv2d_weight_gradient)(const float* dy, const float* x, 
     const int64_t OH = (H + 2 * ph - kh) / sh + 1, OW = (W + 2 * pw - kw) / sw + 1;
     const int64_t T = kh * kw, K = C * T, P = OH * OW;
     if (O * K == 0) return;
+    if (P <= 0 || N == 0) {
+        for (int64_t i = 0; i < O * K; ++i) dw[i] = 0.0f;
+        return;
+    }
     const PaddedImage padded(C, H, W, OH, OW, kh, kw, sh, sw, ph, pw);
     Array<int64_t> offsets(K);
     for (int64_t k = 0; k < K; ++k)
@@ -165,44 +183,50 @@ extern "C" void KERNEL(conv2d_weight_gradient)(const float* dy, const float* x, 
     workers = useful_workers(workers, N * O * K * P / WIDTH);
     const int64_t pairs = (groups + 1) / 2;
     const int64_t pieces = blocks >= 2 * workers ? 1 : smaller(workers, pairs);
-    const int64_t image_floats = copied ? round_up(padded.floats(), WIDTH) : 0;
     const int64_t piece_outputs = (pairs + pieces - 1) / pieces * 2 * WIDTH;
-    float* partial = shared_buffer(larger(blocks, 1) * groups * sums_pitch);
-    if (blocks == 0)
-        for (int64_t i = 0; i < groups * sums_pitch; ++i) partial[i] = 0.0f;
+    // Where dw outgrows the second cache, small images are taken several at a time: its sums are then read less often.
+    const bool large = K * groups * WIDTH > 1 << 18;
+    const int64_t together = large ? larger(smaller(POSITION_BLOCK / P, BLOCK), 1) : 1;
+    const int64_t x_pitch = copied ? round_up(padded.floats(), WIDTH) : C * H * W;
+    const int64_t copy_floats = copied ? together * x_pitch : 0;
+    float* partial = shared_buffer(blocks * groups * sums_pitch);
 
-    parallel_for(blocks * pieces, workers, image_floats + P * piece_outputs, [&](int64_t index, float* scratch) {
+    parallel_for(blocks * pieces, workers, copy_floats + together * P * piece_outputs, [&](int64_t index, float* scratch) {
         int64_t block = index / pieces, piece_index = index % pieces;
         int64_t first = pairs * piece_index / pieces * 2, last = smaller(pairs * (piece_index + 1) / pieces * 2, groups);
         float* sums = partial + block * groups * sums_pitch;
         for (int64_t i = first * sums_pitch; i < last * sums_pitch; ++i) sums[i] = 0.0f;
-        float* transposed = scratch + image_floats;
-        int64_t dy_pitch = (last - first) * WIDTH;
-        for (int64_t n = block * BLOCK; n < smaller((block + 1) * BLOCK, N); ++n) {
-            const float* image = x + n * C * H * W;
-            if (copied) {
-                padded.fill(image, scratch);
-                image = scratch;
+        float* transposed = scratch + copy_floats;
+        const int64_t dy_pitch = (last - first) * WIDTH;
+        const int64_t end = smaller((block + 1) * BLOCK, N);
+        for (int64_t n = block * BLOCK; n < end; n += together) {
+            const int64_t images = smaller(together, end - n);
+            const float* image = copied ? scratch : x + n * x_pitch;
+            for (int64_t m = 0; m < images; ++m) {
+                if (copied) padded.fill(x + (n + m) * C * H * W, scratch + m * x_pitch);
+                transpose(dy + ((n + m) * O + first * WIDTH) * P, P, smaller(O - first * WIDTH, dy_pitch), P,
+                          transposed + m * P * dy_pitch, dy_pitch);
             }
-            transpose(dy + (n * O + first * WIDTH) * P, P, smaller(O - first * WIDTH, dy_pitch), P, transposed,
-                      dy_pitch);
-            int64_t block_rows = larger(POSITION_BLOCK / columns, 1);
-            int64_t block_columns = smaller(columns, POSITION_BLOCK);
+            const int64_t block_rows = larger(POSITION_BLOCK / columns, 1);
+            const int64_t block_columns = smaller(columns, POSITION_BLOCK);
             for (int64_t i = 0; i < rows; i += block_rows) {
                 for (int64_t j = 0; j < columns; j += block_columns) {
                     Piece piece{image + i * padded.output_row_pitch() + j,
                                 offsets.data(),
                                 padded.output_row_pitch(),
+                                transposed + (i * columns + j) * dy_pitch,
                                 dy_pitch,
                                 smaller(block_rows, rows - i),
                                 smaller(block_columns, columns - j),
-                                kh == 3 && kw == 3 && sw == 1};
-                    for (int64_t g = first; g < last; g += 2) {
-                        const float* gradient = transposed + (i * columns + j) * dy_pitch + (g - first) * WIDTH;
+                                kh == 3 && kw == 3 && sw == 1,
+                                images,
+                                x_pitch,
+                                P * dy_pitch};
+                    for (int64_t g = first; g < last; g += 2, piece.dy += 2 * WIDTH) {
                         if (g + 1 < last)
-                            add_all_products<2>(piece, 0, K, sums + g * sums_pitch, sums_pitch, gradient);
+                            add_all_products<2>(piece, K, sums + g * sums_pitch, sums_pitch);
                         else
-                            add_all_products<1>(piece, 0, K, sums + g * sums_pitch, sums_pitch, gradient);
+                            add_all_products<1>(piece, K, sums + g * sums_pitch, sums_pitch);
                     }
                 }
             }
