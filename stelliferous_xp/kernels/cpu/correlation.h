@@ -22,10 +22,13 @@ struct Finish {
     float alpha;
 };
 
+// The activations done in registers; the others follow once the sums of an image are stored.
+ALWAYS_INLINE bool is_cheap(int64_t activation) { return activation <= LEAKY_RELU; }
+
 ALWAYS_INLINE Vector finished(Vector value, const Finish& finish, int64_t q) {
     if (finish.bias) value = value + broadcast(finish.bias[q]);
-    if (finish.activation == RELU) return value < Vector{} ? Vector{} : value;
-    if (finish.activation == LEAKY_RELU) return value > Vector{} ? value : broadcast(finish.alpha) * value;
+    if (finish.activation == RELU) return activate<RELU>(value, broadcast(finish.alpha));
+    if (finish.activation == LEAKY_RELU) return activate<LEAKY_RELU>(value, broadcast(finish.alpha));
     return value;
 }
 

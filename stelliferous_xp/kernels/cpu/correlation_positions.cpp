@@ -101,9 +101,12 @@ void run_over_positions(const Correlation& s, const float* image, const float* p
             block.channel_pitch = runs * WIDTH;
             for (int64_t c = 0; c < s.channels; ++c) {
                 Walk walk{s.columns, top, 0};
-                for (int64_t r = 0; r < runs; ++r, walk.next())
-                    store(pixels + (c * runs + r) * WIDTH,
-                          load(image + s.offsets[0] + c * s.channel_pitch + walk.row * s.row_pitch + walk.start()));
+                const float* plane = image + s.offsets[0] + c * s.channel_pitch;
+                for (int64_t r = 0; r < runs; ++r, walk.next()) {
+                    const float* run = plane + walk.row * s.row_pitch + walk.start();
+                    __builtin_prefetch(run + runs * WIDTH, 0, 2);  // the next block's
+                    store(pixels + (c * runs + r) * WIDTH, load(run));
+                }
             }
         }
         for (int64_t group = first; group < last; ++group) {
