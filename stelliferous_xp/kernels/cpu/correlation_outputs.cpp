@@ -72,14 +72,14 @@ SumOutputs kernel(const Correlation& s) {
 // A tile for the next of `left` positions of a row.
 template <int VECTORS>
 Tile tile(const Correlation& s, int64_t left) {
-    const int64_t widest = WIDEST[VECTORS - 1];
+    const bool single = VECTORS == 2 && s.across == 1 && REGISTERS == 32;  // needs the fewest registers for weights
+    const int64_t widest = single ? 14 : WIDEST[VECTORS - 1];
     const int64_t tiles = (left + widest - 1) / widest;
     const int64_t wanted = (left + tiles - 1) / tiles;
 #if defined(ISA_AVX512) || defined(ISA_NEON)
-    if constexpr (VECTORS == 1) {
-        if (wanted > 12 && left >= 16) return {16, kernel<1, 16>(s)};
-        if (wanted > 12 && left >= 14) return {14, kernel<1, 14>(s)};
-    }
+    if (VECTORS == 1 && wanted > 12 && left >= 16) return {16, kernel<1, 16>(s)};
+    if (VECTORS == 1 && wanted > 12 && left >= 14) return {14, kernel<1, 14>(s)};
+    if (single && wanted > 12 && left >= 14) return {14, sum_outputs<2, 14, 1, 1>};
     if (wanted > 10 && left >= 12) return {12, kernel<VECTORS, 12>(s)};
     if (wanted > 8 && left >= 10) return {10, kernel<VECTORS, 10>(s)};
     if (wanted == 7) return {7, kernel<VECTORS, 7>(s)};
