@@ -221,9 +221,7 @@ ARITHMETIC float large_sines(float result, float x, int64_t turns) {
 #ifdef ISA
 ARITHMETIC Vector large_sines(Vector result, Vector x, int64_t turns) {
     Integers large = bits(magnitude(x)) >= bits(0x1p30f);
-    int32_t any = 0;
-    for (int lane = 0; lane < WIDTH; ++lane) any |= large[lane];
-    if (__builtin_expect(any, 0))
+    if (__builtin_expect(any(large), 0))
         for (int lane = 0; lane < WIDTH; ++lane)
             if (large[lane]) result[lane] = sin_large(x[lane], turns);
     return result;

@@ -69,6 +69,7 @@ struct Panel {
 template <class Pack>
 ALWAYS_INLINE void multiply(const float* a, float* c, const float* bias, int64_t rows, int64_t terms, int64_t columns,
                             int64_t workers, Pack pack) {
+    if (rows == 0) return;
     int64_t panels = (columns + PANEL - 1) / PANEL;
     // Rows of one task: enough to pay for the packing, few enough to leave work for several workers.
     int64_t fewest = rows / (80 * TILE_ROWS), most = rows / (16 * TILE_ROWS), groups = 16 / (panels + 1);
