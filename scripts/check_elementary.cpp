@@ -51,7 +51,7 @@ int64_t place(float x) {
     return b >= 0 ? b : -1 - (b & 0x7fffffff);
 }
 
-template <class T> double error_in_ulp(float result, T exact, float rounded) {
+double error_in_ulp(float result, long double exact, float rounded) {
     int exponent;
     std::frexp(rounded, &exponent);
     double ulp = std::ldexp(1.0, exponent - 24 < -149 ? -149 : exponent - 24);
@@ -66,7 +66,7 @@ int main(int count, char** arguments) {
     bool scalar = count > 4 && !std::strcmp(arguments[4], "scalar"), hash_only = count > 4;
 
     uint64_t checksum = 0, inexact = 0, unsure = 0;
-    double largest_error = 0;
+    double largest_error = 0.5;  // of a correctly rounded result
     int64_t largest_distance = 0;
     float worst_error = 0, worst_distance = 0;
     for (uint64_t first = begin; first < end; first += WIDTH) {
@@ -86,19 +86,19 @@ int main(int count, char** arguments) {
                 if ((exact != exact) != (y[i] != y[i])) largest_distance = INT64_MAX, worst_distance = x[i];
                 continue;
             }
-            double error = 0;
+            long double finer = exact;
             if (static_cast<float>(exact * (1 - f->doubt)) != static_cast<float>(exact * (1 + f->doubt))) {
-                long double finer = f->fine(x[i]);
+                finer = f->fine(x[i]);
                 rounded = static_cast<float>(finer);
                 unsure += static_cast<float>(finer * (1 - 0x1p-60L)) != static_cast<float>(finer * (1 + 0x1p-60L));
-                if (std::isfinite(y[i]) && std::isfinite(rounded)) error = error_in_ulp(y[i], finer, rounded);
-            } else if (std::isfinite(y[i]) && std::isfinite(rounded)) {
-                error = error_in_ulp(y[i], exact, rounded);
             }
-            if (error > largest_error) largest_error = error, worst_error = x[i];
+            if (bits(y[i]) == bits(rounded)) continue;
+            ++inexact;
             int64_t distance = std::llabs(place(y[i]) - place(rounded));
-            inexact += distance != 0;
             if (distance > largest_distance) largest_distance = distance, worst_distance = x[i];
+            if (!std::isfinite(y[i]) || !std::isfinite(rounded)) continue;
+            double error = error_in_ulp(y[i], finer, rounded);
+            if (error > largest_error) largest_error = error, worst_error = x[i];
         }
     }
     std::printf("%016llx", static_cast<unsigned long long>(checksum));

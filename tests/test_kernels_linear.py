@@ -24,12 +24,12 @@ def check_all(seed, rows, inputs, outputs, rare=0.0, among=SPECIALS, **options):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3, 8, 9, 17, 40])
-@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (7, 5), (16, 33), (31, 8), (65, 10)], ids=str)
+@pytest.mark.parametrize(("inputs", "outputs"), [(0, 2), (2, 0), (1, 1), (7, 5), (16, 33), (31, 8), (65, 10)], ids=str)
 def test_odd_shapes(rows, inputs, outputs):
     check_all(rows, rows, inputs, outputs, workers=(3, 2))
 
 
-@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(64, 200, 100), (130, 96, 257), (3, 700, 300)], ids=str)
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(64, 200, 100), (130, 96, 257), (3, 700, 300), (5, 64, 48), (500, 9, 1040), (500, 1040, 9)], ids=str)
 def test_every_worker(rows, inputs, outputs):
     check_all(1, rows, inputs, outputs)
 

@@ -13,7 +13,7 @@ from .support import FINITE_SPECIALS, SPECIALS, check, floats, same_bits
 
 
 @pytest.mark.parametrize(
-    "shape", [(0, 2, 4), (1, 1, 1), (3, 5, 1), (2, 3, 31), (2, 3, 32), (7, 2, 33), (3, 17, 49), (1, 2, 64), (5, 9, 127), (4, 160, 1024)], ids=str
+    "shape", [(0, 2, 4), (2, 0, 4), (2, 3, 0), (1, 1, 1), (3, 5, 1), (2, 3, 31), (2, 3, 32), (7, 2, 33), (3, 17, 49), (1, 2, 64), (5, 9, 127), (4, 160, 1024)], ids=str
 )
 @pytest.mark.parametrize("rare", [0.0, 0.05])
 def test_average_pool(shape, rare):

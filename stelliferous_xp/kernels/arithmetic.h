@@ -124,6 +124,17 @@ ARITHMETIC Vector sqrt(Vector a) {
     for (int lane = 0; lane < WIDTH; ++lane) result[lane] = __builtin_sqrtf(a[lane]);
     return result;
 }
+ARITHMETIC bool any(Integers mask) {
+#if defined(ISA_AVX512)
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask);
+#elif defined(ISA_AVX2)
+    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#else
+    int32_t some = 0;
+    for (int lane = 0; lane < WIDTH; ++lane) some |= mask[lane];
+    return some;
+#endif
+}
 ARITHMETIC Integers bits(Vector x) { return (Integers)x; }
 ARITHMETIC Vector number(Integers i) { return (Vector)i; }
 ARITHMETIC LongIntegers bits(Doubles x) { return (LongIntegers)x; }
@@ -153,8 +164,15 @@ template <class Function> ARITHMETIC Vector through_float64(Vector x, Function f
     std::memcpy(half, &x, sizeof x);
     for (int i = 0; i < 2; ++i)
         half[i] = __builtin_convertvector(f(__builtin_convertvector(half[i], Doubles)), HalfVector);
+#if defined(ISA_AVX512)
+    // Through memory this would wait for both stores.
+    return (Vector)_mm512_insertf32x8(_mm512_castps256_ps512((__m256)half[0]), (__m256)half[1], 1);
+#elif defined(ISA_AVX2)
+    return (Vector)_mm256_set_m128((__m128)half[1], (__m128)half[0]);
+#else
     std::memcpy(&x, half, sizeof x);
     return x;
+#endif
 }
 #endif
 

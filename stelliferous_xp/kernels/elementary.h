@@ -25,19 +25,23 @@ template <class F> ARITHMETIC F at_most(F x, float high) { return select(less(br
 
 template <class I> ARITHMETIC auto power_of_two(I n) { return number((n + 127) << 23); }
 
-// e^x = (1 + p) * 2^n with |p| < 0.42, for |x| < 2^20.
+// e^x = (1 + p + low) * 2^n with |p| < 0.42 and low below p's last digit, for |x| < 2^20.
 template <class F> struct ExpParts {
-    F p;
+    F p, low;
     decltype(bits(F{})) n;
 };
 template <class F> ARITHMETIC ExpParts<F> exp_parts(F x) {
     constexpr float shift = 0x1.8p23f;  // adding it rounds to a whole number, held in the low bits
     F shifted = fma(x, broadcast<F>(LOG2_E), broadcast<F>(shift));
     F n = sub(shifted, broadcast<F>(shift));
-    F r = fma(n, broadcast<F>(-LN2_HIGH), x);
-    r = fma(n, broadcast<F>(-LN2_LOW), r);
+    F exact = fma(n, broadcast<F>(-LN2_HIGH), x);
+    F r = fma(n, broadcast<F>(-LN2_LOW), exact);
+    F r_low = fma(n, broadcast<F>(-LN2_LOW), sub(exact, r));
     constexpr float q[] = {0x1.fffffep-2f, 0x1.5554bp-3f, 0x1.555674p-5f, 0x1.122776p-7f, 0x1.6becp-10f};
-    return {fma(mul(r, r), polynomial(r, q), r), bits(shifted) - bits(shift)};
+    F square = mul(r, r), series = polynomial(r, q);
+    F p = fma(square, series, r);
+    F low = add(fma(square, series, sub(r, p)), r_low);
+    return {p, low, bits(shifted) - bits(shift)};
 }
 
 // x 2^n in two factors, so that neither the smallest nor the largest results are lost on the way.
@@ -47,15 +51,18 @@ template <class F, class I> ARITHMETIC F scale(F x, I n) {
 }
 
 template <class F> ARITHMETIC F exp(F x) {
-    auto [p, n] = exp_parts(at_most(at_least(x, -104.0f), 89.0f));
+    auto [p, low, n] = exp_parts(at_most(at_least(x, -104.0f), 89.0f));
     return scale(add(p, broadcast<F>(1.0f)), n);
 }
 
 template <class F> ARITHMETIC F expm1(F x) {
-    auto [p, n] = exp_parts(at_most(at_least(x, -20.0f), 89.0f));
-    // Half the result, since 2^128 is no float32. (A result near 0 has n = 0 and is p itself.)
+    auto [p, low, n] = exp_parts(at_most(at_least(x, -20.0f), 89.0f));
+    // Half the result, since 2^128 is no float32; with what the roundings lost, since p and 2^n - 1 may cancel.
     F factor = power_of_two(n - 1);
-    F half = fma(p, factor, sub(factor, broadcast<F>(0.5f)));
+    F base = sub(factor, broadcast<F>(0.5f));
+    F base_low = sub(sub(factor, base), broadcast<F>(0.5f));
+    F half = add(fma(p, factor, base), fma(low, factor, base_low));
+    // Near 0, where half the result might be subnormal, n = 0 and p is all.
     return with_sign_of(select(n == 0, p, add(half, half)), x);
 }
 
@@ -99,7 +106,7 @@ template <class F> ARITHMETIC F log1p(F x) {
 // e / (1 + e) or 1 / (1 + e) with e = exp(-|x|); e and 1 + e each carry what their rounding lost.
 template <class F> ARITHMETIC F sigmoid(F x) {
     F one = broadcast<F>(1.0f), zero = broadcast<F>(0.0f);
-    auto [p, n] = exp_parts(at_least(number(bits(x) | SIGN), -104.0f));
+    auto [p, low, n] = exp_parts(at_least(number(bits(x) | SIGN), -104.0f));
     F rounded = add(p, one);
     F e = scale(rounded, n), e_low = scale(sub(p, sub(rounded, one)), n);
     F below = add(e, one), below_low = add(sub(e, sub(below, one)), e_low);
@@ -116,7 +123,7 @@ template <class F> ARITHMETIC F tanh(F x) {
     constexpr float c[] = {-0x1.555532p-2f, 0x1.110726p-3f, -0x1.b83c5ap-5f, 0x1.5226a2p-6f, -0x1.75e1e8p-8f};
     F square = mul(a, a);
     F near = fma(mul(square, a), polynomial(square, c), a);
-    auto [p, n] = exp_parts(add(a, a));
+    auto [p, low, n] = exp_parts(add(a, a));
     F factor = power_of_two(n);
     F far = sub(broadcast<F>(1.0f), div(broadcast<F>(2.0f), add(fma(p, factor, factor), broadcast<F>(1.0f))));
     return with_sign_of(select(less(a, broadcast<F>(0.625f)), near, far), x);
@@ -214,9 +221,7 @@ ARITHMETIC float large_sines(float result, float x, int64_t turns) {
 #ifdef ISA
 ARITHMETIC Vector large_sines(Vector result, Vector x, int64_t turns) {
     Integers large = bits(magnitude(x)) >= bits(0x1p30f);
-    int32_t any = 0;
-    for (int lane = 0; lane < WIDTH; ++lane) any |= large[lane];
-    if (__builtin_expect(any, 0))
+    if (__builtin_expect(any(large), 0))
         for (int lane = 0; lane < WIDTH; ++lane)
             if (large[lane]) result[lane] = sin_large(x[lane], turns);
     return result;

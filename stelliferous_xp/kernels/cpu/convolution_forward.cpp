@@ -1,5 +1,6 @@
 // y[n,o,i,j] = chain over (c, ky, kx) of w[o,c,ky,kx] * xpad[n,c,i*sh+ky,j*sw+kx], then + b[o], then the activation.
 #include "correlation.h"
+#include "elementwise.h"
 #include "padded_image.h"
 #include "parallel.h"
 
@@ -39,8 +40,16 @@ extern "C" void KERNEL(conv2d_forward)(const float* x, const float* w, const flo
             padded.fill(image, scratch);
             image = scratch;
         }
-        sums.run(image, packed, groups * piece / pieces, groups * (piece + 1) / pieces, y + n * O * OH * OW, OH * OW,
-                 sums.columns, Finish{b, activation, alpha},
+        float* target = y + n * O * OH * OW;
+        int64_t first = groups * piece / pieces, last = groups * (piece + 1) / pieces;
+        sums.run(image, packed, first, last, target, OH * OW, sums.columns, Finish{b, activation, alpha},
                  scratch + image_floats);
+        if (is_cheap(activation)) return;
+        with_activation(activation, [=, &sums](auto code) {
+            for_each_run(first * sums.group() * OH * OW, smaller(last * sums.group(), O) * OH * OW,
+                         [=](int64_t k, auto run) {
+                             run.store(target + k, activate<decltype(code)::value>(run.load(target + k), broadcast(alpha)));
+                         });
+        });
     });
 }

@@ -48,16 +48,23 @@ struct Phase {
 
 // row[l * stride + phase_first] for all phases of a row; a phase without taps is +0.
 void merge_columns(const Phase* phases, int64_t stride, const float* const* parts, int64_t width, float* row) {
-    int64_t x = 0;
     if (stride == 2) {
         int even = phases[0].columns.first == 0 ? 0 : 1;
         const float* a = parts[even];
         const float* b = parts[1 - even];
-        for (; x + 2 * WIDTH <= width; x += 2 * WIDTH)
-            store_interleaved(row + x, a ? load(a + x / 2) : Vector{}, b ? load(b + x / 2) : Vector{});
-        for (; x < width; ++x) {
-            const float* part = x % 2 ? b : a;
-            row[x] = part ? part[x / 2] : 0.0f;
+        int64_t pairs = width / 2;
+        if (width % 2) row[width - 1] = a ? a[pairs] : 0.0f;
+        if (pairs < WIDTH) {
+            if (pairs == 0) return;
+            float both[2 * WIDTH];
+            store_interleaved(both, a ? load_partial(a, pairs) : Vector{}, b ? load_partial(b, pairs) : Vector{});
+            std::memcpy(row, both, 2 * pairs * sizeof(float));
+            return;
+        }
+        // The last time overlaps the one before.
+        for (int64_t done = 0; done < pairs; done += WIDTH) {
+            int64_t l = smaller(done, pairs - WIDTH);
+            store_interleaved(row + 2 * l, a ? load(a + l) : Vector{}, b ? load(b + l) : Vector{});
         }
         return;
     }
@@ -143,6 +150,7 @@ extern "C" void KERNEL(conv2d_input_gradient)(const float* dy, const float* w, f
             return;
         }
         float* parts = sums + sum_floats;
+        Array<const float*> row_parts(sw);
         for (int64_t down_phase = 0; down_phase < sh; ++down_phase) {
             const Phase* row_phases = phases.data() + down_phase * sw;
             const Axis& rows = row_phases[0].rows;
@@ -153,7 +161,6 @@ extern "C" void KERNEL(conv2d_input_gradient)(const float* dy, const float* w, f
                 phase.sums.run(image + phase.start, phase.packed, 0, all, parts + p * part_floats, part_pitch,
                                phase.columns.count, nothing, sums);
             }
-            Array<const float*> row_parts(sw);
             for (int64_t c = 0; c < C; ++c) {
                 for (int64_t r = 0; r < rows.count; ++r) {
                     for (int64_t p = 0; p < sw; ++p)

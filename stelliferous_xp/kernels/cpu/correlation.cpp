@@ -26,8 +26,9 @@ bool Correlation::lanes_over_outputs() const {
     // The shares of the lanes that hold results, and some cost for the transposition.
     double over_positions = double(columns) / round_up(columns, WIDTH) * outputs / round_up(outputs, TILE_OUTPUTS);
     double over_outputs = double(outputs) / round_up(outputs, WIDTH);
-    double transposition = 4.0 / (channels * taps + 4.0);
-    return over_outputs * (1.0 - transposition) > over_positions;
+    double transposition = 40.0 / (channels * taps + 40.0);
+    double reuse = across > 1 ? 1.25 : 1.0;
+    return over_outputs * (1.0 - transposition) * reuse > over_positions;
 }
 
 int64_t Correlation::group() const { return lanes_over_outputs() ? WIDTH : TILE_OUTPUTS; }
@@ -35,7 +36,7 @@ int64_t Correlation::group() const { return lanes_over_outputs() ? WIDTH : TILE_
 int64_t Correlation::packed_floats() const { return round_up(outputs, group()) * channels * taps; }
 
 int64_t Correlation::scratch_floats() const {
-    return lanes_over_outputs() ? sums_over_outputs(*this) : sums_over_positions(*this);
+    return lanes_over_outputs() ? scratch_over_outputs(*this) : scratch_over_positions(*this);
 }
 
 void Correlation::pack(const float* w, int64_t q_pitch, int64_t c_pitch, int64_t span, const int64_t* order,

@@ -22,10 +22,13 @@ struct Finish {
     float alpha;
 };
 
+// The activations done in registers; the others follow once the sums of an image are stored.
+ALWAYS_INLINE bool is_cheap(int64_t activation) { return activation <= LEAKY_RELU; }
+
 ALWAYS_INLINE Vector finished(Vector value, const Finish& finish, int64_t q) {
     if (finish.bias) value = value + broadcast(finish.bias[q]);
-    if (finish.activation == RELU) return value < Vector{} ? Vector{} : value;
-    if (finish.activation == LEAKY_RELU) return value > Vector{} ? value : broadcast(finish.alpha) * value;
+    if (finish.activation == RELU) return activate<RELU>(value, broadcast(finish.alpha));
+    if (finish.activation == LEAKY_RELU) return activate<LEAKY_RELU>(value, broadcast(finish.alpha));
     return value;
 }
 
@@ -62,7 +65,7 @@ void run_over_positions(const Correlation& s, const float* image, const float* p
                         float* out, int64_t out_plane, int64_t out_row_pitch, const Finish& finish, float* scratch);
 void run_over_outputs(const Correlation& s, const float* image, const float* packed, int64_t first, int64_t last,
                       float* out, int64_t out_plane, int64_t out_row_pitch, const Finish& finish, float* scratch);
-int64_t sums_over_positions(const Correlation& s);
-int64_t sums_over_outputs(const Correlation& s);
+int64_t scratch_over_positions(const Correlation& s);
+int64_t scratch_over_outputs(const Correlation& s);
 
 }  // namespace KERNELS

@@ -27,33 +27,32 @@ struct Part {
 template <int VECTORS, int POSITIONS, int ACROSS, int STEP>
 void sum_outputs(const Correlation& s, const Part& part, const float* input, float* sums) {
     constexpr int PIXELS = (POSITIONS - 1) * STEP + ACROSS;
-    Vector sum[POSITIONS][VECTORS] = {};
-    if (!part.begins)
-        for (int p = 0; p < POSITIONS; ++p)
-            for (int v = 0; v < VECTORS; ++v) sum[p][v] = load(sums + (p * VECTORS + v) * WIDTH);
+    Vector sum[POSITIONS][VECTORS];
+    UNROLLED for (int p = 0; p < POSITIONS; ++p)
+        UNROLLED for (int v = 0; v < VECTORS; ++v)
+            sum[p][v] = part.begins ? Vector{} : load(sums + (p * VECTORS + v) * WIDTH);
     const float* weights = part.weights;
     for (int64_t c = 0; c < part.channels; ++c) {
         for (int64_t t = 0; t < s.taps; t += ACROSS) {
             const float* pixels = input + s.offsets[t];
             Vector w[ACROSS][VECTORS];
-            for (int k = 0; k < ACROSS; ++k)
-                for (int v = 0; v < VECTORS; ++v) w[k][v] = load(weights + v * part.weights_pitch + k * WIDTH);
-#pragma GCC unroll 40
-            for (int i = 0; i < PIXELS; ++i) {
+            UNROLLED for (int k = 0; k < ACROSS; ++k)
+                UNROLLED for (int v = 0; v < VECTORS; ++v)
+                    w[k][v] = load(weights + v * part.weights_pitch + k * WIDTH);
+            UNROLLED for (int i = 0; i < PIXELS; ++i) {
                 Vector x = broadcast(pixels[STEP == 1 ? i : i % STEP * s.split + i / STEP]);
-#pragma GCC unroll 3
-                for (int k = ACROSS - 1; k >= 0; --k) {
+                UNROLLED for (int k = ACROSS - 1; k >= 0; --k) {
                     int p = (i - k) / STEP;
                     if (i < k || (i - k) % STEP || p >= POSITIONS) continue;
-                    for (int v = 0; v < VECTORS; ++v) sum[p][v] = fma(w[k][v], x, sum[p][v]);
+                    UNROLLED for (int v = 0; v < VECTORS; ++v) sum[p][v] = fma(w[k][v], x, sum[p][v]);
                 }
             }
             weights += ACROSS * WIDTH;
         }
         input += s.channel_pitch;
     }
-    for (int p = 0; p < POSITIONS; ++p)
-        for (int v = 0; v < VECTORS; ++v) store(sums + (p * VECTORS + v) * WIDTH, sum[p][v]);
+    UNROLLED for (int p = 0; p < POSITIONS; ++p)
+        UNROLLED for (int v = 0; v < VECTORS; ++v) store(sums + (p * VECTORS + v) * WIDTH, sum[p][v]);
 }
 
 using SumOutputs = void (*)(const Correlation&, const Part&, const float*, float*);
@@ -73,14 +72,14 @@ SumOutputs kernel(const Correlation& s) {
 // A tile for the next of `left` positions of a row.
 template <int VECTORS>
 Tile tile(const Correlation& s, int64_t left) {
-    const int64_t widest = WIDEST[VECTORS - 1];
+    const bool single = VECTORS == 2 && s.across == 1 && REGISTERS == 32;  // needs the fewest registers for weights
+    const int64_t widest = single ? 14 : WIDEST[VECTORS - 1];
     const int64_t tiles = (left + widest - 1) / widest;
     const int64_t wanted = (left + tiles - 1) / tiles;
 #if defined(ISA_AVX512) || defined(ISA_NEON)
-    if constexpr (VECTORS == 1) {
-        if (wanted > 12 && left >= 16) return {16, kernel<1, 16>(s)};
-        if (wanted > 12 && left >= 14) return {14, kernel<1, 14>(s)};
-    }
+    if (VECTORS == 1 && wanted > 12 && left >= 16) return {16, kernel<1, 16>(s)};
+    if (VECTORS == 1 && wanted > 12 && left >= 14) return {14, kernel<1, 14>(s)};
+    if (single && wanted > 12 && left >= 14) return {14, sum_outputs<2, 14, 1, 1>};
     if (wanted > 10 && left >= 12) return {12, kernel<VECTORS, 12>(s)};
     if (wanted > 8 && left >= 10) return {10, kernel<VECTORS, 10>(s)};
     if (wanted == 7) return {7, kernel<VECTORS, 7>(s)};
@@ -151,6 +150,6 @@ void run_over_outputs(const Correlation& s, const float* image, const float* pac
     }
 }
 
-int64_t sums_over_outputs(const Correlation& s) { return larger(POSITION_BLOCK / s.columns, 1) * s.columns * 2 * WIDTH; }
+int64_t scratch_over_outputs(const Correlation& s) { return larger(POSITION_BLOCK / s.columns, 1) * s.columns * 2 * WIDTH; }
 
 }  // namespace KERNELS

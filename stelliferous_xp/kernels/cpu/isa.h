@@ -18,3 +18,10 @@
 #define KERNEL(name) EXPORTED ISA_JOIN(name, ISA)
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+
+// Before a loop of constant length over an array of registers, so that the array never goes to memory.
+#if defined(__clang__)
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED _Pragma("GCC unroll 64")
+#endif

@@ -10,8 +10,8 @@ namespace {
 constexpr int TILE_ROWS = 6;
 constexpr int TILE_VECTORS = REGISTERS == 32 ? 4 : 2;
 constexpr int64_t PANEL = TILE_VECTORS * WIDTH;
-// Terms added before the sums are put down, so that their part of a panel stays in the first cache.
-constexpr int64_t TERMS = 64;
+// Terms added before the sums are put down, so that their part of a panel stays in the second cache.
+constexpr int64_t TERMS = 512;
 
 // Columns of c = sum over `terms` of a[row, k] * panel[k, column]. The panel has a multiple of WIDTH columns.
 struct Product {
@@ -69,9 +69,14 @@ struct Panel {
 template <class Pack>
 ALWAYS_INLINE void multiply(const float* a, float* c, const float* bias, int64_t rows, int64_t terms, int64_t columns,
                             int64_t workers, Pack pack) {
+    if (rows == 0) return;
     int64_t panels = (columns + PANEL - 1) / PANEL;
-    int64_t group = panels < 16 ? 16 * TILE_ROWS : 80 * TILE_ROWS;  // rows of one task
-    int64_t groups = (rows + group - 1) / group;
+    // Rows of one task: enough to pay for the packing, few enough to leave work for several workers.
+    int64_t fewest = rows / (80 * TILE_ROWS), most = rows / (16 * TILE_ROWS), groups = 16 / (panels + 1);
+    groups = groups < fewest ? fewest : groups > most ? most : groups;
+    if (groups < 1) groups = 1;
+    int64_t group = ((rows + groups - 1) / groups + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    groups = (rows + group - 1) / group;
     workers = useful_workers(workers, rows * terms * columns);
     parallel_for(panels * groups, workers, PANEL * TERMS, [=](int64_t task, float* scratch) {
         int64_t row = task % groups * group, count = rows - row < group ? rows - row : group;
@@ -112,7 +117,12 @@ extern "C" void KERNEL(linear_input_gradient)(const float* dy, const float* w, f
         // Few rows do not pay for a copy; many would meet cache lines that push each other out.
         if (N <= 2 * TILE_ROWS && inputs % WIDTH == 0) return Panel{corner, I};
         for (int64_t k = 0; k < outputs; ++k)
-            for_each_run(0, inputs, [=](int64_t j, auto run) { store(scratch + k * PANEL + j, run.load(corner + k * I + j)); });
+            if (inputs == PANEL)
+                std::memcpy(scratch + k * PANEL, corner + k * I, PANEL * sizeof(float));
+            else
+                for_each_run(0, inputs, [=](int64_t j, auto run) {
+                    store(scratch + k * PANEL + j, run.load(corner + k * I + j));
+                });
         return Panel{scratch, PANEL};
     });
 }

@@ -93,9 +93,12 @@ struct PaddedImage {
             for (; l < part.first; l += WIDTH) store(target + l, Vector{});
             l = part.last;
             if (column_stride == 1)
-                copy(part, [=](int64_t k) { return load(row + part.shift + k); }, row, target);
+                copy(part, target, [=](int64_t k, int64_t count) {
+                    return count == WIDTH ? load(row + part.shift + k) : load_partial(row + part.shift + k, count);
+                });
             else if (column_stride == 2)
-                copy(part, [=](int64_t k) { return load_every_second(row + part.shift + 2 * k); }, row, target);
+                copy(part, target,
+                     [=](int64_t k, int64_t count) { return load_every_second(row + part.shift + 2 * k, count); });
             else
                 for (int64_t k = part.first; k < part.last; ++k) target[k] = row[k * column_stride + part.shift];
         }
@@ -104,17 +107,15 @@ struct PaddedImage {
 
     // WIDTH elements at a time; the last time overlapping the one before.
     template <class Load>
-    ALWAYS_INLINE void copy(const Run& part, Load load_run, const float* row, float* target) const {
-        if (part.last - part.first < WIDTH) {
-            if (column_stride == 1 && part.first < part.last)
-                store(target + part.first, load_partial(row + part.shift + part.first, part.last - part.first));
-            else
-                for (int64_t k = part.first; k < part.last; ++k) target[k] = row[k * column_stride + part.shift];
-            return;
-        }
-        for (int64_t k = part.first; k < part.last; k += WIDTH) {
-            int64_t start = smaller(k, part.last - WIDTH);
-            store(target + start, load_run(start));
+    ALWAYS_INLINE static void copy(const Run& part, float* target, Load load_elements) {
+        int64_t count = part.last - part.first;
+        if (count >= WIDTH) {
+            for (int64_t k = part.first; k < part.last; k += WIDTH) {
+                int64_t start = smaller(k, part.last - WIDTH);
+                store(target + start, load_elements(start, WIDTH));
+            }
+        } else if (count > 0) {
+            store(target + part.first, load_elements(part.first, count));
         }
     }
 };

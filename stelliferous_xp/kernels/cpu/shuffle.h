@@ -36,13 +36,20 @@ ALWAYS_INLINE void store_interleaved(float* target, Vector a, Vector b) {
 }
 
 template <int... L>
-ALWAYS_INLINE Vector pick_even(const float* source, std::integer_sequence<int, L...>) {
-    return pick<(L < WIDTH / 2 ? 2 * L : 2 * L + 1)...>(load(source), load(source + WIDTH - 1));
+ALWAYS_INLINE Vector pick_even(Vector a, Vector b, std::integer_sequence<int, L...>) {
+    return pick<(L < WIDTH / 2 ? 2 * L : 2 * L + 1)...>(a, b);
 }
 
-// source[0], source[2], ... source[2 * WIDTH - 2]; reads nothing beyond.
-ALWAYS_INLINE Vector load_every_second(const float* source) {
-    return pick_even(source, std::make_integer_sequence<int, WIDTH>{});
+// source[0], source[2], ... source[2 * count - 2], 0 < count <= WIDTH, then +0; reads nothing beyond.
+ALWAYS_INLINE Vector load_every_second(const float* source, int64_t count) {
+    int64_t reach = 2 * count - 1;
+    Vector a = reach >= WIDTH ? load(source) : load_partial(source, reach);
+    Vector b = {};
+    if (count == WIDTH)
+        b = load(source + WIDTH - 1);
+    else if (reach >= WIDTH)
+        b = load_partial(source + WIDTH - 1, reach - WIDTH + 1);
+    return pick_even(a, b, std::make_integer_sequence<int, WIDTH>{});
 }
 
 // Exchanges the off-diagonal H x H blocks of every 2H x 2H block.
