@@ -18,8 +18,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 FUNCTIONS = ("exp", "expm1", "log", "log1p", "sigmoid", "tanh", "normal_cdf", "normal_density", "sin", "cos")
-FLAGS = "-std=c++17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math".split()
-X86_SETS = {"avx512": "-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma".split(), "avx2": ["-mavx2", "-mfma"]}
+FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+X86_SETS = {"avx512": ["-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mfma"], "avx2": ["-mavx2", "-mfma"]}
 PARTS = 64
 
 
@@ -27,7 +27,17 @@ def build(isa: str, flags: list[str], folder: str) -> str:
     program = f"{folder}/{isa}"
     compiler = os.environ.get("CXX", "c++")
     subprocess.run(
-        [compiler, *FLAGS, *flags, f"-DISA={isa}", f"-DISA_{isa.upper()}", HERE / "check_elementary.cpp", "-o", program], check=True
+        [
+            compiler,
+            *FLAGS,
+            *flags,
+            f"-DISA={isa}",
+            f"-DISA_{isa.upper()}",
+            HERE / "check_elementary.cpp",
+            "-o",
+            program,
+        ],
+        check=True,
     )
     return program
 
@@ -42,7 +52,10 @@ def build_all(folder: str) -> dict[str, list[str]]:
         sets = {"neon": []}
     programs = {isa: build(isa, flags, folder) for isa, flags in {**sets, "plain": []}.items()}
     best = next(iter(programs))
-    return {**{isa: [program, "hash"] for isa, program in programs.items()}, f"{best}, one float": [programs[best], "scalar"]}
+    return {
+        **{isa: [program, "hash"] for isa, program in programs.items()},
+        f"{best}, one float": [programs[best], "scalar"],
+    }
 
 
 def run(program: str, function: str, part: int, *mode: str) -> list[str]:
@@ -74,7 +87,9 @@ def main() -> int:
                 found = list(pool.map(lambda part: run(program, function, part, mode)[0], range(PARTS)))  # noqa: B023
                 if found != checksums:
                     good = False
-                    print(f"{function}: {other} differs from {best} in parts {[i for i in range(PARTS) if found[i] != checksums[i]]}")
+                    print(
+                        f"{function}: {other} differs from {best} in parts {[i for i in range(PARTS) if found[i] != checksums[i]]}"
+                    )
         print(f"\nEqual bits at all arguments: {', '.join(commands)}." if good else "\nFAILED")
     return 0 if good else 1
 

@@ -64,10 +64,24 @@ def remainder(f, taken, power):
 
 half_ln2 = mpmath.log(2) / 2 * mpf("1.0001")
 
-fit("EXP  expm1(r) = r + r^2 Q(r)", remainder(mpmath.expm1, lambda r: r, 2), lambda r: abs(r * r / mpmath.expm1(r)) if r else mpf(0),
-    -half_ln2, half_ln2, 4, single=True)
-fit("LOG  log1p(f) = f - f^2/2 + f^3 P(f)", remainder(mpmath.log1p, lambda f: f - f * f / 2, 3),
-    lambda f: abs(f**3 / mpmath.log1p(f)) if f else mpf(0), -0.25, 0.5, 7, single=True)
+fit(
+    "EXP  expm1(r) = r + r^2 Q(r)",
+    remainder(mpmath.expm1, lambda r: r, 2),
+    lambda r: abs(r * r / mpmath.expm1(r)) if r else mpf(0),
+    -half_ln2,
+    half_ln2,
+    4,
+    single=True,
+)
+fit(
+    "LOG  log1p(f) = f - f^2/2 + f^3 P(f)",
+    remainder(mpmath.log1p, lambda f: f - f * f / 2, 3),
+    lambda f: abs(f**3 / mpmath.log1p(f)) if f else mpf(0),
+    -0.25,
+    0.5,
+    7,
+    single=True,
+)
 
 
 def of_square(f):
@@ -75,15 +89,43 @@ def of_square(f):
 
 
 tiny = mpf(2) ** -20
-fit("TANH tanh(x) = x + x^3 P(x^2)", of_square(remainder(mpmath.tanh, lambda x: x, 3)),
-    of_square(lambda x: x**3 / mpmath.tanh(x)), tiny, mpf("0.625") ** 2, 4, single=True)
-fit("EXP64 expm1(r) = r + r^2 Q(r)", remainder(mpmath.expm1, lambda r: r, 2), lambda r: r * r,
-    -half_ln2, half_ln2, 6, single=False)
+fit(
+    "TANH tanh(x) = x + x^3 P(x^2)",
+    of_square(remainder(mpmath.tanh, lambda x: x, 3)),
+    of_square(lambda x: x**3 / mpmath.tanh(x)),
+    tiny,
+    mpf("0.625") ** 2,
+    4,
+    single=True,
+)
+fit(
+    "EXP64 expm1(r) = r + r^2 Q(r)",
+    remainder(mpmath.expm1, lambda r: r, 2),
+    lambda r: r * r,
+    -half_ln2,
+    half_ln2,
+    6,
+    single=False,
+)
 quarter_pi = mp.pi / 4 * mpf("1.0001")
-fit("SIN64 sin(r) = r + r^3 P(r^2)", of_square(remainder(mpmath.sin, lambda x: x, 3)),
-    of_square(lambda x: x**3 / mpmath.sin(x)), tiny, quarter_pi**2, 3, single=False)
-fit("COS64 cos(r) = 1 + r^2 P(r^2)", of_square(remainder(mpmath.cos, lambda x: 1, 2)),
-    of_square(lambda x: x**2 / mpmath.cos(x)), tiny, quarter_pi**2, 4, single=False)
+fit(
+    "SIN64 sin(r) = r + r^3 P(r^2)",
+    of_square(remainder(mpmath.sin, lambda x: x, 3)),
+    of_square(lambda x: x**3 / mpmath.sin(x)),
+    tiny,
+    quarter_pi**2,
+    3,
+    single=False,
+)
+fit(
+    "COS64 cos(r) = 1 + r^2 P(r^2)",
+    of_square(remainder(mpmath.cos, lambda x: 1, 2)),
+    of_square(lambda x: x**2 / mpmath.cos(x)),
+    tiny,
+    quarter_pi**2,
+    4,
+    single=False,
+)
 
 # Phi(-x) = exp(-x^2/2) * M(x) for 0 <= x <= 14.5; (1 + x) M(x) is a polynomial in q = (x - 5) / (x + 5).
 SHIFT = 5

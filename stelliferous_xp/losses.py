@@ -42,7 +42,8 @@ def mse(prediction: Array, target: Array) -> tuple[Array, Array]:
     if prediction.ndim == 0 or 0 in prediction.shape:
         raise ValueError(f"`prediction` must have rank 1 or more and an element at least; "
                          f"got shape {tuple(prediction.shape)}")
-    return room_of(prediction).mse(prediction, target)
+    loss, gradient = room_of(prediction).mse(prediction, target)
+    return loss, gradient
 
 
 def cross_entropy(logits: Array, target: Array) -> tuple[Array, Array]:
@@ -83,7 +84,8 @@ def cross_entropy(logits: Array, target: Array) -> tuple[Array, Array]:
     check_shape("target", target, logits.shape, "`logits`")
     if 0 in logits.shape:
         raise ValueError(f"`logits` must have at least one row and one class; got shape {tuple(logits.shape)}")
-    return room_of(logits).cross_entropy(logits, target)
+    loss, gradient = room_of(logits).cross_entropy(logits, target)
+    return loss, gradient
 
 
 def one_hot(labels: Array, classes: int, dtype: Any = "float32") -> Array:

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from .support import family, isas, same_bits
 
-with_math = {name: np.frompyfunc(function, 1, 1) for name, function in (("sin", math.sin), ("cos", math.cos), ("erfc", math.erfc))}
+with_math = {
+    name: np.frompyfunc(function, 1, 1)
+    for name, function in (("sin", math.sin), ("cos", math.cos), ("erfc", math.erfc))
+}
 
 MATHEMATICS = {
     "exp": np.exp,
@@ -20,8 +23,12 @@ MATHEMATICS = {
     "log1p": np.log1p,
     "sigmoid": lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))),
     "tanh": np.tanh,
-    "sin": lambda x: np.where(np.isfinite(x), with_math["sin"](np.where(np.isfinite(x), x, 0)), np.nan).astype(np.float64),
-    "cos": lambda x: np.where(np.isfinite(x), with_math["cos"](np.where(np.isfinite(x), x, 0)), np.nan).astype(np.float64),
+    "sin": lambda x: np.where(np.isfinite(x), with_math["sin"](np.where(np.isfinite(x), x, 0)), np.nan).astype(
+        np.float64
+    ),
+    "cos": lambda x: np.where(np.isfinite(x), with_math["cos"](np.where(np.isfinite(x), x, 0)), np.nan).astype(
+        np.float64
+    ),
     "normal_cdf": lambda x: with_math["erfc"](-x * math.sqrt(0.5)).astype(np.float64) / 2,
     "normal_density": lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi),
 }
@@ -32,7 +39,16 @@ SPECIAL_RESULTS = {
     "exp": [(-INF, 0.0), (INF, INF), (0.0, 1.0), (-0.0, 1.0), (-200.0, 0.0), (89.0, INF)],
     "expm1": [(-INF, -1.0), (INF, INF), (0.0, 0.0), (-0.0, -0.0), (1e-45, 1e-45), (-1e-45, -1e-45)],
     "log": [(-INF, NAN), (INF, INF), (0.0, -INF), (-0.0, -INF), (1.0, 0.0), (-1e-45, NAN)],
-    "log1p": [(-INF, NAN), (INF, INF), (0.0, 0.0), (-0.0, -0.0), (-1.0, -INF), (1e-45, 1e-45), (-1e-45, -1e-45), (-1.0000001, NAN)],
+    "log1p": [
+        (-INF, NAN),
+        (INF, INF),
+        (0.0, 0.0),
+        (-0.0, -0.0),
+        (-1.0, -INF),
+        (1e-45, 1e-45),
+        (-1e-45, -1e-45),
+        (-1.0000001, NAN),
+    ],
     "sigmoid": [(-INF, 0.0), (INF, 1.0), (0.0, 0.5), (-0.0, 0.5)],
     "tanh": [(-INF, -1.0), (INF, 1.0), (0.0, 0.0), (-0.0, -0.0), (1e-45, 1e-45), (-1e-45, -1e-45)],
     "sin": [(-INF, NAN), (INF, NAN), (0.0, 0.0), (-0.0, -0.0), (1e-45, 1e-45), (-1e-45, -1e-45)],
@@ -75,7 +91,9 @@ def test_where_most_is_going_on(name):
     rng = np.random.default_rng(0)
     x = np.concatenate([scale * rng.standard_normal(30_000) for scale in (1e-4, 0.1, 1, 10, 60)]).astype(np.float32)
     check_against_mathematics(name, x)
-    around = np.array([-104, -103.3, -88.8, -87.3, -14.5, -5, -1, -0.75, 0.5, 0.625, 1, 1.5, 10, 14.5, 17, 88.7, 2.0**30], np.float32)
+    around = np.array(
+        [-104, -103.3, -88.8, -87.3, -14.5, -5, -1, -0.75, 0.5, 0.625, 1, 1.5, 10, 14.5, 17, 88.7, 2.0**30], np.float32
+    )
     steps = np.arange(-500, 501, dtype=np.int32)
     check_against_mathematics(name, (around.view(np.int32)[:, None] + steps).ravel().view(np.float32))
 

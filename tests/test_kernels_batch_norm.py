@@ -53,7 +53,16 @@ def test_special_values(shape, among, rare, name):
 
 @pytest.mark.parametrize(
     ("name", "alpha"),
-    [("leaky_relu", 0.1), ("elu", 0.7), ("sigmoid", 0.0), ("tanh", 0.0), ("softplus", 0.0), ("silu", 0.0), ("gelu", 0.0), ("sinusoid", 0.0)],
+    [
+        ("leaky_relu", 0.1),
+        ("elu", 0.7),
+        ("sigmoid", 0.0),
+        ("tanh", 0.0),
+        ("softplus", 0.0),
+        ("silu", 0.0),
+        ("gelu", 0.0),
+        ("sinusoid", 0.0),
+    ],
 )
 @pytest.mark.parametrize("shape", [(9, 3, 1), (3, 4, 53)], ids=str)
 def test_fused_activations(name, alpha, shape):
@@ -62,7 +71,9 @@ def test_fused_activations(name, alpha, shape):
 
 
 def test_constant_channels_normalise_to_beta():
-    x = np.ascontiguousarray(np.broadcast_to(np.array([0.1, 123456.7, -3.3333333e9, 7e9, -0.0], np.float32)[None, :, None], (2, 5, 63)))
+    x = np.ascontiguousarray(
+        np.broadcast_to(np.array([0.1, 123456.7, -3.3333333e9, 7e9, -0.0], np.float32)[None, :, None], (2, 5, 63))
+    )
     beta = np.arange(5, dtype=np.float32)
     mean, m2 = batch_norm.batch_moments(x)
     same_bits(m2, np.zeros(5, np.float32))

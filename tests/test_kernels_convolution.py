@@ -27,16 +27,25 @@ def check_gradients(dy, x, w, stride, padding, **options):
     check(convolution.bias_gradient(dy), "convolution", "bias_gradient", dy, **options)
 
 
-def check_all(seed, images, channels, size, out, kernel, stride, padding, rare=0.0, among=SPECIALS, act=IDENTITY, **options):
+def check_all(
+    seed, images, channels, size, out, kernel, stride, padding, rare=0.0, among=SPECIALS, act=IDENTITY, **options
+):
     rng = np.random.default_rng(seed)
-    x, w, b = (floats(rng, *shape, rare=rare, among=among) for shape in ((images, channels, *size), (out, channels, *kernel), (out,)))
+    x, w, b = (
+        floats(rng, *shape, rare=rare, among=among)
+        for shape in ((images, channels, *size), (out, channels, *kernel), (out,))
+    )
     dy = floats(rng, images, out, *convolution.output_size(size, kernel, stride, padding), rare=rare, among=among)
     check_forward(x, w, b, stride, padding, act, **options)
     check_gradients(dy, x, w, stride, padding, **options)
 
 
 @pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (2, 3), (5, 5), (7, 7), (1, 4)], ids=str)
-@pytest.mark.parametrize(("stride", "padding"), [((1, 1), (0, 0)), ((1, 1), (1, 1)), ((2, 2), (1, 1)), ((2, 2), (0, 0)), ((2, 1), (0, 2)), ((3, 4), (2, 1))], ids=str)
+@pytest.mark.parametrize(
+    ("stride", "padding"),
+    [((1, 1), (0, 0)), ((1, 1), (1, 1)), ((2, 2), (1, 1)), ((2, 2), (0, 0)), ((2, 1), (0, 2)), ((3, 4), (2, 1))],
+    ids=str,
+)
 def test_kernels_strides_and_paddings(kernel, stride, padding):
     check_all(kernel[0] + stride[0], 2, 3, (11, 13), 5, kernel, stride, padding, workers=(1, 2))
 
@@ -81,8 +90,20 @@ def test_shapes_that_reach_the_fast_paths_and_every_worker(images, channels, siz
     check_all(1, images, channels, size, out, kernel, stride, padding)
 
 
-@pytest.mark.parametrize(("rare", "among"), [(0.003, SPECIALS), (0.05, SPECIALS), (0.5, FINITE_SPECIALS)], ids=["few", "many", "finite"])
-@pytest.mark.parametrize(("kernel", "stride", "padding"), [((3, 3), (1, 1), (1, 1)), ((3, 3), (2, 2), (1, 1)), ((1, 1), (1, 1), (0, 0)), ((1, 1), (2, 2), (0, 0)), ((2, 3), (1, 2), (1, 0))], ids=str)
+@pytest.mark.parametrize(
+    ("rare", "among"), [(0.003, SPECIALS), (0.05, SPECIALS), (0.5, FINITE_SPECIALS)], ids=["few", "many", "finite"]
+)
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"),
+    [
+        ((3, 3), (1, 1), (1, 1)),
+        ((3, 3), (2, 2), (1, 1)),
+        ((1, 1), (1, 1), (0, 0)),
+        ((1, 1), (2, 2), (0, 0)),
+        ((2, 3), (1, 2), (1, 0)),
+    ],
+    ids=str,
+)
 def test_special_values(kernel, stride, padding, rare, among):
     check_all(5, 3, 4, (9, 18), 9, kernel, stride, padding, rare, among, workers=(1, 2))
 
@@ -109,7 +130,21 @@ def test_underflow_keeps_its_sign_without_a_bias():
     check_gradients(np.full((1, 2, 4, 40), 1e-30, np.float32), x, w, (1, 1), (0, 0))
 
 
-@pytest.mark.parametrize("act", [("relu", 0.0), ("leaky_relu", 0.1), ("elu", 0.7), ("sigmoid", 0.0), ("tanh", 0.0), ("softplus", 0.0), ("silu", 0.0), ("gelu", 0.0), ("sinusoid", 0.0)], ids=lambda a: a[0])
+@pytest.mark.parametrize(
+    "act",
+    [
+        ("relu", 0.0),
+        ("leaky_relu", 0.1),
+        ("elu", 0.7),
+        ("sigmoid", 0.0),
+        ("tanh", 0.0),
+        ("softplus", 0.0),
+        ("silu", 0.0),
+        ("gelu", 0.0),
+        ("sinusoid", 0.0),
+    ],
+    ids=lambda a: a[0],
+)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kernel", [(3, 3), (1, 1), (2, 2)], ids=str)
 def test_fused_activation(act, bias, kernel):

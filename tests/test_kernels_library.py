@@ -167,7 +167,9 @@ print("ready", flush=True)
 while True:
     convolution.forward(x, w, None, (1, 1), (1, 1), 0, 0.0, 2)
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
@@ -177,8 +179,15 @@ while True:
 
 def test_subnormals_are_kept_where_the_caller_flushes_them():
     torch = pytest.importorskip("torch")
-    tiny = np.random.default_rng(0).integers(1, 2**12, (40, 4, 6, 6), np.uint32).view(np.float32)  # sums are subnormal too
-    rows, planes, one, zero = tiny.reshape(40, -1), tiny.reshape(40, 4, 36), np.ones(4, np.float32), np.zeros(4, np.float32)
+    tiny = (
+        np.random.default_rng(0).integers(1, 2**12, (40, 4, 6, 6), np.uint32).view(np.float32)
+    )  # sums are subnormal too
+    rows, planes, one, zero = (
+        tiny.reshape(40, -1),
+        tiny.reshape(40, 4, 36),
+        np.ones(4, np.float32),
+        np.zeros(4, np.float32),
+    )
     w = np.full((16, 4, 1, 1), 0.5, np.float32)
     same = (1, 1), (0, 0)
     gamma = tiny[0, 0, 0, :4]
@@ -195,7 +204,9 @@ def test_subnormals_are_kept_where_the_caller_flushes_them():
         (losses.mse(rows * np.float32(1e18), 0 * rows), "losses", "mse", (rows * np.float32(1e18), 0 * rows)),
         (optimizers.sgd(rows, rows, 0.5), "optimizers", "sgd", (rows, rows, 0.5)),
     ]  # fmt: skip
-    kernels = [(getattr(family(name, isa), function), arguments) for _, name, function, arguments in calls for isa in isas()]
+    kernels = [
+        (getattr(family(name, isa), function), arguments) for _, name, function, arguments in calls for isa in isas()
+    ]
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor does not flush")
     try:
@@ -207,7 +218,9 @@ def test_subnormals_are_kept_where_the_caller_flushes_them():
     expected = [expected for expected, *_ in calls for _ in isas()]
     for pair, one_expected in zip(results, expected, strict=True):
         for result in pair:
-            for r, e in zip(result, one_expected, strict=True) if isinstance(one_expected, tuple) else [(result, one_expected)]:
+            for r, e in (
+                zip(result, one_expected, strict=True) if isinstance(one_expected, tuple) else [(result, one_expected)]
+            ):
                 same_bits(r, e)
 
 

@@ -14,7 +14,8 @@ from .support import FINITE_SPECIALS, SPECIALS, check, floats
 def check_all(seed, rows, inputs, outputs, rare=0.0, among=SPECIALS, **options):
     rng = np.random.default_rng(seed)
     x, w, b, dy = (
-        floats(rng, *shape, rare=rare, among=among) for shape in ((rows, inputs), (outputs, inputs), (outputs,), (rows, outputs))
+        floats(rng, *shape, rare=rare, among=among)
+        for shape in ((rows, inputs), (outputs, inputs), (outputs,), (rows, outputs))
     )
     check(linear.forward(x, w, b), "linear", "linear_forward", x, w, b, **options)
     check(linear.forward(x, w, None), "linear", "linear_forward", x, w, None, **options)
@@ -29,12 +30,18 @@ def test_odd_shapes(rows, inputs, outputs):
     check_all(rows, rows, inputs, outputs, workers=(3, 2))
 
 
-@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(64, 200, 100), (130, 96, 257), (3, 700, 300), (5, 64, 48), (500, 9, 1040), (500, 1040, 9)], ids=str)
+@pytest.mark.parametrize(
+    ("rows", "inputs", "outputs"),
+    [(64, 200, 100), (130, 96, 257), (3, 700, 300), (5, 64, 48), (500, 9, 1040), (500, 1040, 9)],
+    ids=str,
+)
 def test_every_worker(rows, inputs, outputs):
     check_all(1, rows, inputs, outputs)
 
 
-@pytest.mark.parametrize(("rare", "among"), [(0.005, SPECIALS), (0.1, SPECIALS), (0.6, FINITE_SPECIALS)], ids=["few", "many", "finite"])
+@pytest.mark.parametrize(
+    ("rare", "among"), [(0.005, SPECIALS), (0.1, SPECIALS), (0.6, FINITE_SPECIALS)], ids=["few", "many", "finite"]
+)
 def test_special_values(rare, among):
     check_all(2, 19, 37, 21, rare, among, workers=(1, 2))
 
@@ -47,6 +54,12 @@ def test_underflow_keeps_its_sign_without_a_bias():
     check(linear.weight_gradient(dy, x), "linear", "linear_weight_gradient", dy, x)
 
 
-@given(st.integers(0, 30), st.integers(1, 50), st.integers(1, 50), st.sampled_from([0.0, 0.01, 0.3]), st.sampled_from([1, 2, 3, 4, 7]))
+@given(
+    st.integers(0, 30),
+    st.integers(1, 50),
+    st.integers(1, 50),
+    st.sampled_from([0.0, 0.01, 0.3]),
+    st.sampled_from([1, 2, 3, 4, 7]),
+)
 def test_any_shape(rows, inputs, outputs, rare, workers):
     check_all(3, rows, inputs, outputs, rare, workers=(workers,))

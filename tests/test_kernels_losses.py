@@ -10,7 +10,21 @@ from hypothesis import strategies as st
 from .oracle import losses
 from .support import SPECIALS, check, elementary, floats
 
-SHAPES = [(1, 1), (1, 7), (3, 1), (5, 10), (7, 31), (8, 32), (9, 33), (17, 64), (33, 65), (2, 1000), (513, 100), (0, 5), (3, 0)]
+SHAPES = [
+    (1, 1),
+    (1, 7),
+    (3, 1),
+    (5, 10),
+    (7, 31),
+    (8, 32),
+    (9, 33),
+    (17, 64),
+    (33, 65),
+    (2, 1000),
+    (513, 100),
+    (0, 5),
+    (3, 0),
+]
 
 
 def targets(rng: np.random.Generator, rows: int, classes: int, kind: str) -> np.ndarray:
@@ -38,7 +52,11 @@ def test_cross_entropy_of_special_values(kind, rare):
     for shape in ((40, 3), (20, 21), (9, 70)):
         t = targets(rng, *shape, kind)
         check_cross_entropy(floats(rng, *shape, rare=rare), t, workers=(1, 2))
-        check_cross_entropy(floats(rng, *shape, rare=rare), np.where(rng.random(shape) < rare / 5, rng.choice(SPECIALS, shape), t), workers=(1, 2))
+        check_cross_entropy(
+            floats(rng, *shape, rare=rare),
+            np.where(rng.random(shape) < rare / 5, rng.choice(SPECIALS, shape), t),
+            workers=(1, 2),
+        )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,22 @@ from .support import FINITE_SPECIALS, SPECIALS, check, floats, same_bits
 
 
 @pytest.mark.parametrize(
-    "shape", [(0, 2, 4), (2, 0, 4), (2, 3, 0), (1, 1, 1), (3, 5, 1), (2, 3, 31), (2, 3, 32), (7, 2, 33), (3, 17, 49), (1, 2, 64), (5, 9, 127), (4, 160, 1024)], ids=str
+    "shape",
+    [
+        (0, 2, 4),
+        (2, 0, 4),
+        (2, 3, 0),
+        (1, 1, 1),
+        (3, 5, 1),
+        (2, 3, 31),
+        (2, 3, 32),
+        (7, 2, 33),
+        (3, 17, 49),
+        (1, 2, 64),
+        (5, 9, 127),
+        (4, 160, 1024),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("rare", [0.0, 0.05])
 def test_average_pool(shape, rare):
@@ -24,7 +39,16 @@ def test_average_pool(shape, rare):
 
 
 def check_max(x, dy, kernel, stride, padding, **options):
-    check(pooling.max_forward(x, kernel, stride, padding), "pooling", "max_pool_forward", x, kernel, stride, padding, **options)
+    check(
+        pooling.max_forward(x, kernel, stride, padding),
+        "pooling",
+        "max_pool_forward",
+        x,
+        kernel,
+        stride,
+        padding,
+        **options,
+    )
     dx = pooling.max_backward(dy, x, kernel, stride, padding)
     check(dx, "pooling", "max_pool_backward", dy, x, kernel, stride, padding, **options)
 
@@ -42,7 +66,9 @@ def draw(seed, images, channels, size, kernel, stride, padding, rare=0.0, among=
      ((2, 3), (1, 2), (1, 0)), ((5, 4), (3, 3), (4, 3)), ((2, 2), (3, 4), (0, 1))],
     ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize(("rare", "among"), [(0.0, SPECIALS), (0.1, SPECIALS), (1.0, FINITE_SPECIALS)], ids=["plain", "special", "ties"])
+@pytest.mark.parametrize(
+    ("rare", "among"), [(0.0, SPECIALS), (0.1, SPECIALS), (1.0, FINITE_SPECIALS)], ids=["plain", "special", "ties"]
+)
 def test_max_pool(kernel, stride, padding, rare, among):
     for size in ((9, 10), (8, 37)):
         x, dy = draw(1, 3, 5, size, kernel, stride, padding, rare, among)

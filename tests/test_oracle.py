@@ -122,7 +122,9 @@ def whole(*shape: int) -> np.ndarray:
     return WHOLE.integers(-4, 5, shape).astype(np.float32)
 
 
-@pytest.mark.parametrize(("stride", "padding"), [((1, 1), (0, 0)), ((1, 1), (1, 2)), ((2, 1), (1, 0)), ((3, 2), (2, 1)), ((4, 4), (0, 1))])
+@pytest.mark.parametrize(
+    ("stride", "padding"), [((1, 1), (0, 0)), ((1, 1), (1, 2)), ((2, 1), (1, 0)), ((3, 2), (2, 1)), ((4, 4), (0, 1))]
+)
 def test_convolution_is_the_mathematical_one(stride, padding):
     x, w, b = whole(10, 2, 7, 6), whole(3, 2, 3, 2), whole(3)
     y = convolution.forward(x, w, b, stride, padding)
@@ -191,7 +193,9 @@ def test_batch_norm_is_close_to_float64():
     close = {"rtol": 1e-5, "atol": 1e-6}
     np.testing.assert_allclose(m, mean, **close)
     np.testing.assert_allclose(m2 / 175, variance, **close)
-    np.testing.assert_allclose(batch_norm.forward(singles[0], m, inv, *singles[2:]), gamma[:, None] * xhat + beta[:, None], **close)
+    np.testing.assert_allclose(
+        batch_norm.forward(singles[0], m, inv, *singles[2:]), gamma[:, None] * xhat + beta[:, None], **close
+    )
     for result, expected in zip(batch_norm.backward(singles[1], singles[0], m, inv, singles[2]), (dx, s2, s1)):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
@@ -210,7 +214,9 @@ def test_max_pool_by_hand():
     grid = np.arange(25, dtype=np.float32)
     grid[8] = 50
     grid = grid.reshape(1, 1, 5, 5)
-    same_bits(pooling.max_forward(grid, (3, 3), (2, 2), (1, 1))[0, 0], np.float32([[6, 50, 50], [16, 50, 50], [21, 23, 24]]))
+    same_bits(
+        pooling.max_forward(grid, (3, 3), (2, 2), (1, 1))[0, 0], np.float32([[6, 50, 50], [16, 50, 50], [21, 23, 24]])
+    )
     expected = np.float32([[0, 0, 0, 0, 0], [0, 1, 0, 4, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 1, 0, 1, 1]])
     same_bits(pooling.max_backward(np.ones((1, 1, 3, 3), np.float32), grid, (3, 3), (2, 2), (1, 1))[0, 0], expected)
 
@@ -276,4 +282,11 @@ def test_the_oracle_imports_nothing_from_the_package():
                 names = [node.module]
             else:
                 continue
-            assert {name.split(".")[0] for name in names} <= {"__future__", "collections", "functools", "math", "numpy", "typing"}
+            assert {name.split(".")[0] for name in names} <= {
+                "__future__",
+                "collections",
+                "functools",
+                "math",
+                "numpy",
+                "typing",
+            }

@@ -143,7 +143,9 @@ def convolution_row(shape: tuple[int, ...], runs: int, peak: float) -> float:
 
 def convolution_table(title: str, shapes: list[tuple[int, ...]], runs: int, peak: float) -> None:
     print(f"\n{title}: ms, PyTorch's ms, ratio, share of peak")
-    print(f"{'':32}" + " |".join(f"{name:^29}" for name in ("forward + backward", "forward", "input grad", "weight grad")))
+    print(
+        f"{'':32}" + " |".join(f"{name:^29}" for name in ("forward + backward", "forward", "input grad", "weight grad"))
+    )
     ratios = [convolution_row(shape, runs, peak) for shape in shapes]
     print(f"{'geometric mean':32}{math.exp(statistics.fmean(map(math.log, ratios))):23.2f}    worst {max(ratios):.2f}")
 
@@ -155,7 +157,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(WORKERS)
     peak = peak_rate()
-    print(f"PyTorch {torch.__version__}, {WORKERS} threads; instruction set {isa()}; FMA limit {peak / 1e9:.0f} GFLOP/s")
+    print(
+        f"PyTorch {torch.__version__}, {WORKERS} threads; instruction set {isa()}; FMA limit {peak / 1e9:.0f} GFLOP/s"
+    )
     tables = {"twelve": TWELVE, "resnet20": RESNET20, "six": SIX_BLOCKS}
     for name, shapes in tables.items():
         if options.only in (None, name):

@@ -43,7 +43,8 @@ def batch_moments(x: Array) -> tuple[Array, Array]:
     check_rank("x", x, *_FORMS)
     if 0 in x.shape:
         raise ValueError(f"`x` must have at least one value a channel; got shape {tuple(x.shape)}")
-    return room_of(x).batch_moments(_planes(xp, x))
+    mean, variance = room_of(x).batch_moments(_planes(xp, x))
+    return mean, variance
 
 
 def batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float = 1e-5,

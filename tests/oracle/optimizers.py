@@ -35,7 +35,15 @@ def grenade_momentum(
 
 
 def adam(
-    w: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, t: int, rate: float, beta1: float, beta2: float, epsilon: float
+    w: np.ndarray,
+    g: np.ndarray,
+    m: np.ndarray,
+    v: np.ndarray,
+    t: int,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
 ) -> tuple:
     """Step number t counts from 1."""
     step = float32(rate / (1.0 - power(beta1, t)))
@@ -47,7 +55,15 @@ def adam(
 
 
 def adamw(
-    w: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, t: int, rate: float, beta1: float, beta2: float, epsilon: float,
+    w: np.ndarray,
+    g: np.ndarray,
+    m: np.ndarray,
+    v: np.ndarray,
+    t: int,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
     decay: float,
 ) -> tuple:
     with quiet():

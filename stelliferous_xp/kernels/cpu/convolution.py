@@ -1,4 +1,7 @@
-"""Convolution on C-contiguous float32 arrays: x [N,C,H,W], weights [O,C,kh,kw], bias [O] or None, y and dy [N,O,oh,ow]."""
+"""Convolution on C-contiguous float32 arrays.
+
+x [N,C,H,W], weights [O,C,kh,kw], bias [O] or None, y and dy [N,O,oh,ow].
+"""
 
 from __future__ import annotations
 
@@ -53,9 +56,7 @@ def input_gradient(
     """The gradient of an x of this shape."""
     outputs, _, kh, kw = weights.shape
     dx = np.empty(shape, np.float32)
-    _input_gradient(
-        address(dy), address(weights), address(dx), *shape, outputs, kh, kw, *stride, *padding, workers
-    )
+    _input_gradient(address(dy), address(weights), address(dx), *shape, outputs, kh, kw, *stride, *padding, workers)
     return dx
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ ISAS = ("avx512", "avx2", "neon", "plain")
 VARIABLE = "STELLIFEROUS_XP_ISA"
 
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-_CTYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "f": ctypes.c_float}
+_CTYPES: dict[str, Any] = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "f": ctypes.c_float}
 
 
 def _load() -> tuple[ctypes.CDLL | None, str]:
@@ -72,7 +73,7 @@ def _missing(*arguments: object) -> None:
 
 def address(array: np.ndarray) -> int:
     """Where the elements of a C-contiguous array begin."""
-    return array.__array_interface__["data"][0]
+    return int(array.__array_interface__["data"][0])
 
 
 _library, _reason = _load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,8 +17,13 @@ _nesterov = function("nesterov", "pppppiffi")
 _grenade_momentum = function("grenade_momentum", "pppppifffi")
 _adam = function("adam", "pppppppiffffffffi")
 
+Two = tuple[np.ndarray, np.ndarray]
+Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-def _run(kernel, arrays: tuple[np.ndarray, ...], results: int, *numbers: float) -> tuple[np.ndarray, ...]:
+
+def _run(
+    kernel: Callable[..., None], arrays: tuple[np.ndarray, ...], results: int, *numbers: float
+) -> tuple[np.ndarray, ...]:
     new = tuple(np.empty_like(arrays[0]) for _ in range(results))
     *scalars, workers = numbers
     kernel(*(address(a) for a in (*arrays, *new)), arrays[0].size, *scalars, workers)
@@ -28,19 +34,22 @@ def sgd(w: np.ndarray, g: np.ndarray, rate: float, workers: int) -> np.ndarray:
     return _run(_sgd, (w, g), 1, rate, workers)[0]
 
 
-def momentum(w: np.ndarray, g: np.ndarray, v: np.ndarray, rate: float, momentum: float, workers: int) -> tuple:
+def momentum(w: np.ndarray, g: np.ndarray, v: np.ndarray, rate: float, momentum: float, workers: int) -> Two:
     """PyTorch's rule."""
-    return _run(_momentum, (w, g, v), 2, rate, momentum, workers)
+    new, velocity = _run(_momentum, (w, g, v), 2, rate, momentum, workers)
+    return new, velocity
 
 
-def nesterov(w: np.ndarray, g: np.ndarray, v: np.ndarray, rate: float, momentum: float, workers: int) -> tuple:
-    return _run(_nesterov, (w, g, v), 2, rate, momentum, workers)
+def nesterov(w: np.ndarray, g: np.ndarray, v: np.ndarray, rate: float, momentum: float, workers: int) -> Two:
+    new, velocity = _run(_nesterov, (w, g, v), 2, rate, momentum, workers)
+    return new, velocity
 
 
 def grenade_momentum(
     w: np.ndarray, g: np.ndarray, v: np.ndarray, rate: float, momentum: float, regulariser: float, workers: int
-) -> tuple:
-    return _run(_grenade_momentum, (w, g, v), 2, rate, momentum, rate * regulariser, workers)
+) -> Two:
+    new, velocity = _run(_grenade_momentum, (w, g, v), 2, rate, momentum, rate * regulariser, workers)
+    return new, velocity
 
 
 def adam(
@@ -54,7 +63,7 @@ def adam(
     beta2: float,
     epsilon: float,
     workers: int,
-) -> tuple:
+) -> Three:
     """Step number t counts from 1."""
     return adamw(w, g, m, v, t, rate, beta1, beta2, epsilon, 0.0, workers)
 
@@ -71,8 +80,9 @@ def adamw(
     epsilon: float,
     decay: float,
     workers: int,
-) -> tuple:
+) -> Three:
     step = rate / (1.0 - power(beta1, t))
     root = math.sqrt(1.0 - power(beta2, t))
     moments = (beta1, 1.0 - beta1, beta2, 1.0 - beta2)
-    return _run(_adam, (w, g, m, v), 3, 1.0 - rate * decay, *moments, step, root, epsilon, workers)
+    new, first, second = _run(_adam, (w, g, m, v), 3, 1.0 - rate * decay, *moments, step, root, epsilon, workers)
+    return new, first, second
