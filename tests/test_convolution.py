@@ -24,8 +24,8 @@ GEOMETRIES = {
 # JAX compiles every new shape, so it gets a few.
 CASES = {f"{name}-{key}": (name, geometry) for name in BACKENDS for key, geometry in GEOMETRIES.items()
          if name != "jax" or key in ("1x1 strided", "5x5 same", "per axis")}
-# Sums of up to 50 products of both signs: relative to their largest result.
-TOLERANCE = {"float32": 2e-6, "float64": 1e-14}
+# Sums of products of both signs: relative to their largest result.
+TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
 
 
 def draw(rng, geometry, images=2, channels=3, filters=4):
@@ -70,7 +70,7 @@ def test_any_number_of_images_channels_and_filters(dtype, rng, sizes):
 def test_a_batch_that_is_cut_into_blocks(dtype, rng):
     backend = load("numpy")
     x, weights, bias, dy = (np.float64(np.float32(rng.standard_normal(shape)))
-                            for shape in [(41, 4, 24, 25), (5, 4, 3, 2), (5,), (41, 5, 12, 12)])
+                            for shape in [(261, 4, 24, 25), (5, 4, 3, 2), (5,), (261, 5, 12, 12)])
     layer = sx.conv2d_layer(backend.asarray(weights, dtype), backend.asarray(bias, dtype), stride=2, padding=(1, 0))
     y, saved, layer = sx.forward(backend.asarray(x, dtype), layer)
     dx, layer = sx.backward(backend.asarray(dy, dtype), saved, layer)

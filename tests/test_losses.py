@@ -46,8 +46,8 @@ def test_cross_entropy_of_soft_targets(backend, dtype, rng, shape):
 
 def test_a_batch_that_is_cut_into_blocks(dtype, rng):
     backend = load("numpy")
-    logits = rng.standard_normal((9001, 10)).astype("float32")
-    target = np.eye(10, dtype="float32")[rng.integers(0, 10, 9001)]
+    logits = rng.standard_normal((16401, 7)).astype("float32")
+    target = np.eye(7, dtype="float32")[rng.integers(0, 7, 16401)]
     for function, expected in [(sx.cross_entropy, reference.cross_entropy), (sx.mse, reference.mse)]:
         assert_loss(backend, dtype, function, logits, target, *expected(logits, target))
 
