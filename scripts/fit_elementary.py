@@ -22,7 +22,7 @@ def remez(f, weight, low, high, degree, grid=600):
     for _ in range(40):
         rows = [[xs[j] ** p for p in range(n - 1)] + [(-1) ** i / ws[j]] for i, j in enumerate(nodes)]
         solution = list(mpmath.lu_solve(mpmath.matrix(rows), mpmath.matrix([fs[j] for j in nodes])))[:-1]
-        error = [w * (mpmath.polyval(solution[::-1], x) - v) for x, w, v in zip(xs, ws, fs)]
+        error = [w * (mpmath.polyval(solution[::-1], x) - v) for x, w, v in zip(xs, ws, fs, strict=False)]
         peaks = []
         for i, e in enumerate(error):
             if peaks and (error[peaks[-1]] > 0) == (e > 0):

@@ -104,7 +104,7 @@ def guarded(function: Callable, at_end: bool, *arguments: object) -> object:
     with mock.patch.multiple(np, empty=guard.empty, empty_like=guard.empty_like, zeros=guard.zeros):
         result = function(*copies)
     guard.check()
-    for copy, original in zip(copies, arguments):
+    for copy, original in zip(copies, arguments, strict=False):
         if isinstance(original, np.ndarray):
             assert copy.tobytes() == original.tobytes(), "a kernel changed an argument"
     return result

@@ -66,7 +66,7 @@ def medians(runs: int, *functions: Callable[[], object]) -> list[float]:
         function()
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(runs):
-        for function, series in zip(functions, times):
+        for function, series in zip(functions, times, strict=False):
             series.append(timed(function))
     return [statistics.median(series) for series in times]
 

@@ -24,7 +24,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from kernels import WORKERS, medians
 
 aten = torch.ops.aten
-PLANES = [(128, 16, 32), (128, 32, 16), (128, 64, 8), (128, 32, 32), (128, 64, 16), (128, 128, 8), (32, 64, 56), (32, 256, 14)]
+PLANES = [
+    (128, 16, 32),
+    (128, 32, 16),
+    (128, 64, 8),
+    (128, 32, 32),
+    (128, 64, 16),
+    (128, 128, 8),
+    (32, 64, 56),
+    (32, 256, 14),
+]
 LINEAR = [(1, 40, 2048), (1, 512, 2048), (1, 512, 40), (50, 512, 2048), (50, 40, 2048), (50, 512, 40), (64, 784, 128), (128, 128, 10),
           (128, 512, 512), (800, 512, 2048), (3200, 40, 512), (3200, 512, 2048)]  # fmt: skip
 
@@ -36,7 +45,9 @@ def draw(*shape: int) -> tuple[np.ndarray, torch.Tensor]:
     return array, torch.from_numpy(array)
 
 
-def row(name: str, runs: int, ours: Callable[[], object], theirs: Callable[[], object], bytes_moved: float, copy: float) -> float:
+def row(
+    name: str, runs: int, ours: Callable[[], object], theirs: Callable[[], object], bytes_moved: float, copy: float
+) -> float:
     seconds, peers = medians(runs, ours, theirs)
     rate = f"{bytes_moved / seconds / copy:5.0%} of copy" if bytes_moved else ""
     print(f"{name:44} {seconds * 1e3:8.3f} {peers * 1e3:8.3f} {seconds / peers:5.2f}  {rate}", flush=True)
@@ -132,9 +143,30 @@ def linear_rows(runs: int, copy: float) -> list[float]:
         dy, tdy = draw(n, outputs)
         name = f"{n} x {inputs} -> {outputs}"
         ratios += [
-            row(f"linear {name}", runs, lambda: linear.linear_forward(x, w, b, WORKERS), lambda: aten.linear(tx, tw, tb), 0, copy),
-            row(f"linear {name} input gradient", runs, lambda: linear.linear_input_gradient(dy, w, WORKERS), lambda: tdy @ tw, 0, copy),
-            row(f"linear {name} weight gradient", runs, lambda: linear.linear_weight_gradient(dy, x, WORKERS), lambda: tdy.T @ tx, 0, copy),
+            row(
+                f"linear {name}",
+                runs,
+                lambda: linear.linear_forward(x, w, b, WORKERS),
+                lambda: aten.linear(tx, tw, tb),
+                0,
+                copy,
+            ),
+            row(
+                f"linear {name} input gradient",
+                runs,
+                lambda: linear.linear_input_gradient(dy, w, WORKERS),
+                lambda: tdy @ tw,
+                0,
+                copy,
+            ),
+            row(
+                f"linear {name} weight gradient",
+                runs,
+                lambda: linear.linear_weight_gradient(dy, x, WORKERS),
+                lambda: tdy.T @ tx,
+                0,
+                copy,
+            ),
         ]
     return ratios
 
@@ -148,12 +180,16 @@ def main() -> None:
     torch.set_num_threads(WORKERS)
     source = torch.ones(16 << 20)
     copy = 2 * source.nbytes / medians(options.runs, lambda: torch.empty_like(source).copy_(source))[0]
-    print(f"PyTorch {torch.__version__}, {WORKERS} threads; instruction set {isa()}; copying {copy / 1e9:.1f} GB/s read and written")
+    print(
+        f"PyTorch {torch.__version__}, {WORKERS} threads; instruction set {isa()}; copying {copy / 1e9:.1f} GB/s read and written"
+    )
     print(f"{'':44} {'ms':>8} {'PyTorch':>8} ratio")
     for name, table in tables.items():
         if options.only in (None, name):
             ratios = table(options.runs, copy)
-            print(f"{name}: geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}, worst {max(ratios):.2f}\n")
+            print(
+                f"{name}: geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}, worst {max(ratios):.2f}\n"
+            )
 
 
 if __name__ == "__main__":

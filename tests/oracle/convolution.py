@@ -18,7 +18,7 @@ def padded(x: np.ndarray, padding: Pair) -> np.ndarray:
 
 
 def output_size(size: Pair, kernel: Pair, stride: Pair, padding: Pair) -> Pair:
-    oh, ow = ((n + 2 * p - k) // s + 1 for n, k, s, p in zip(size, kernel, stride, padding))
+    oh, ow = ((n + 2 * p - k) // s + 1 for n, k, s, p in zip(size, kernel, stride, padding, strict=False))
     return oh, ow
 
 
