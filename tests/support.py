@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-settings.register_profile("kernels", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("kernels", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("kernels")
 
 WORKERS = (1, 2, 3, 4, 7)
