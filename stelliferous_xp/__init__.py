@@ -34,16 +34,14 @@ from stelliferous_xp.optimizers import (
     sgd_step,
 )
 from stelliferous_xp.schedules import constant_schedule, cosine_schedule, step_schedule, warm_up
-from stelliferous_xp.version import ORDER_VERSION, __version__
+from stelliferous_xp.version import __version__ as __version__
 from stelliferous_xp.workers import get_workers, set_workers, workers
 
 __all__ = [
-    "ORDER_VERSION",
     "Activation",
     "Information",
     "Layer",
     "OptimizerState",
-    "__version__",
     "activate",
     "activation_gradient",
     "activation_layer",

@@ -18,6 +18,9 @@ import pytest
 from .oracle import batch_norm, convolution, linear, losses, optimizers, pooling
 from .support import PACKAGE, Guarded, family, floats, guarded, isas, same_bits
 
+# Other libraries that a test session has loaded warn of any fork; what is tested here is that ours survives one.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning", "ignore:.*fork:DeprecationWarning")
+
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
