@@ -2,6 +2,7 @@ import array_api_compat
 import numpy as np
 import pytest
 from backends import assert_same_bits, load, to_numpy
+from cases import each_backend_with
 from reference import layers as reference
 from rejection import assert_rejected
 
@@ -28,7 +29,7 @@ def close(backend, actual, expected, dtype, tolerance=None):
     backend.assert_close(actual, expected, dtype, rtol=0, atol=(tolerance or TOLERANCE[dtype]) * max(scale, 1))
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@each_backend_with("shape", SHAPES, jax=["[N,C,H,W]", "[N,C]"])
 def test_training(backend, dtype, rng, shape):
     x, gamma, beta, *running = draw(rng, shape)
     running_mean, running_variance = np.float64(running)

@@ -1,7 +1,8 @@
 import array_api_compat
 import numpy as np
 import pytest
-from backends import BACKENDS, assert_same_bits, load, to_numpy
+from backends import assert_same_bits, load, to_numpy
+from cases import each_backend_with
 from reference import layers as reference
 from rejection import assert_rejected
 
@@ -21,9 +22,6 @@ GEOMETRIES = {
     "kernel larger than the image": ((2, 1), (3, 3), (1, 2), (1, 1)),
     "whole image": ((3, 4), (3, 4), (1, 1), (0, 0)),
 }
-# JAX compiles every new shape, so it gets a few.
-CASES = {f"{name}-{key}": (name, geometry) for name in BACKENDS for key, geometry in GEOMETRIES.items()
-         if name != "jax" or key in ("1x1 strided", "5x5 same", "per axis")}
 # Sums of products of both signs: relative to their largest result.
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
 
@@ -40,7 +38,7 @@ def close(backend, actual, expected, dtype):
     backend.assert_close(actual, expected, dtype, rtol=0, atol=TOLERANCE[dtype] * (1 + np.abs(expected).max()))
 
 
-@pytest.mark.parametrize(("backend", "geometry"), CASES.values(), ids=CASES, indirect=["backend"])
+@each_backend_with("geometry", GEOMETRIES, jax=["1x1 strided", "per axis"])
 def test_values_and_gradients_are_those_of_the_definition(backend, dtype, rng, geometry):
     x, weights, bias, stride, padding = draw(rng, geometry)
     layer = sx.conv2d_layer(backend.asarray(weights, dtype), backend.asarray(bias, dtype), stride, padding)
