@@ -209,7 +209,7 @@ def test_bad_gradients(backend, rng):
     for shape in [(2, 4, 2, 3), (3, 4, 2, 2), (2, 3, 2, 2), (2, 4, 1, 1), (2, 4, 4), ()]:
         assert_rejected(ValueError, "`dy` must have shape", sx.backward, backend.asarray(np.ones(shape)), saved, layer)
     dy = backend.asarray(np.ones((2, 4, 2, 2)), "float64")
-    assert_rejected(TypeError, "must have dtype .*float64.*; got .*float32", sx.backward, dy, saved, layer)
+    assert_rejected(TypeError, "`dy` must have dtype .*float32.*; got .*float64", sx.backward, dy, saved, layer)
     assert_rejected(TypeError, "`dy` must be an array; got list", sx.backward, [1.0], saved, layer)
 
 

@@ -4,7 +4,7 @@ The networks: six conv-batch norm-ReLU blocks (32, 32, 64/2, 64, 128/2, 128 filt
 convolution to 10 classes and average pooling; and ResNet-20 (He et al., 2016) with 1x1 convolutions where a
 shortcut changes shape. 128 images of 3 x 32 x 32, float32, plain SGD, two workers against two threads. Here the
 gradient of the images is computed as well, which PyTorch leaves out. Prints medians and ratios: absolute times
-move from machine to machine.
+move from machine to machine. STELLIFEROUS_XP_ISA=none times the portable path.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def activation_gradient(dy: Array, kept: Array, activation: str | Activation) ->
     >>> sx.activation_gradient(np.asarray([5.0, 7.0]), y, "relu")
     array([0., 7.])
     """
-    shared_namespace(dy=dy, kept=kept)
+    shared_namespace(kept=kept, dy=dy)
     check_shape("dy", dy, kept.shape, "`kept`")
     activation = named_activation(activation)
     return dy if activation.kept == "nothing" else room_of(dy).activation_gradient(dy, kept, activation)

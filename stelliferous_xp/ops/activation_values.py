@@ -29,6 +29,9 @@ class Activation:
         """Which array the derivative is taken from."""
         return _KEPT[self.name]
 
+    def __str__(self) -> str:
+        return f"{self.name}({self.parameter})" if self.name in ("leaky_relu", "elu") else self.name
+
 
 IDENTITY = Activation("identity")
 

@@ -130,7 +130,7 @@ def batch_norm_gradient(dy: Array, x: Array, mean: Array, variance: Array, gamma
     (array([[0.],
            [0.]]), array([0.]), array([2.]))
     """
-    xp = shared_namespace(dy=dy, x=x, mean=mean, variance=variance, gamma=gamma, beta=beta)
+    xp = shared_namespace(x=x, mean=mean, variance=variance, gamma=gamma, beta=beta, dy=dy)
     check_rank("x", x, *_FORMS)
     check_shape("dy", dy, x.shape, "`x`")
     check_per_channel(x.shape[1], mean=mean, variance=variance, gamma=gamma, beta=beta)

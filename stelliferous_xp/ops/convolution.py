@@ -100,7 +100,7 @@ def conv2d_input_gradient(dy: Array, weights: Array, input_plane: tuple[int, int
     array([[[[1., 1., 0.],
              [1., 1., 0.]]]])
     """
-    shared_namespace(dy=dy, weights=weights)
+    shared_namespace(weights=weights, dy=dy)
     check_filters(weights)
     stride, padding = check_pair("stride", stride, 1), check_pair("padding", padding, 0)
     height, width = check_pair("input_plane", input_plane, 1)
@@ -143,7 +143,7 @@ def conv2d_weight_gradient(dy: Array, x: Array, kernel: Pair, stride: Pair = 1, 
     array([[[[ 8., 12.],
              [20., 24.]]]])
     """
-    shared_namespace(dy=dy, x=x)
+    shared_namespace(x=x, dy=dy)
     check_rank("x", x, "(N, C, H, W)")
     check_rank("dy", dy, "(N, O, H, W)")
     kernel = check_pair("kernel", kernel, 1)

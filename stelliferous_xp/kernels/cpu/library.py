@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 ISAS = ("avx512", "avx2", "neon", "plain")
+NONE = "none"
 VARIABLE = "STELLIFEROUS_XP_ISA"
 
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
@@ -30,6 +31,8 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 
 def _choose() -> str | None:
     forced = os.environ.get(VARIABLE)
+    if forced == NONE:
+        return None
     if not forced:
         return available_isas()[0] if available_isas() else None
     if forced in available_isas():
@@ -38,7 +41,7 @@ def _choose() -> str | None:
     usable = ", ".join(available_isas()) or f"none, {_reason}"
     raise ImportError(
         f"{VARIABLE}={forced!r} is {'not usable here' if known else 'unknown'}: "
-        f"expected one of {', '.join(ISAS)}; usable here: {usable}"
+        f"expected one of {', '.join(ISAS)}, {NONE}; usable here: {usable}"
     )
 
 
@@ -48,18 +51,18 @@ def available_isas() -> tuple[str, ...]:
 
 
 def isa() -> str | None:
-    """The instruction set in use, or None where there are no kernels."""
+    """The instruction set in use; None where there are no kernels, or STELLIFEROUS_XP_ISA=none leaves them out."""
     return _isa
 
 
 def reason() -> str:
-    """Why there are no kernels; empty where there are."""
-    return _reason
+    """Why there are no kernels in use; empty where there are."""
+    return _reason or (f"{VARIABLE}={NONE}" if _isa is None else "")
 
 
 def function(name: str, arguments: str) -> Callable[..., None]:
     """The kernel `name`; each letter of `arguments` is p (pointer), i (int64) or f (float32)."""
-    if _library is None:
+    if _library is None or _isa is None:
         return _missing
     kernel = _library[f"{name}_{_isa}"]
     kernel.argtypes = [_CTYPES[letter] for letter in arguments]
@@ -68,7 +71,7 @@ def function(name: str, arguments: str) -> Callable[..., None]:
 
 
 def _missing(*arguments: object) -> None:
-    raise RuntimeError(f"no CPU kernels: {_reason}")
+    raise RuntimeError(f"no CPU kernels: {reason()}")
 
 
 def address(array: np.ndarray) -> int:
