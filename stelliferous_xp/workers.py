@@ -10,11 +10,11 @@ import contextlib
 import contextvars
 import functools
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from stelliferous_xp.blas import one_blas_thread, own_blas_at_one_thread
 from stelliferous_xp.checks import check_integer
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def run_blocks(function: Callable[[Block], Result], blocks: Sequence[Block]) -> 
     waiting = deque(enumerate(blocks))
 
     def work() -> None:
-        with _own_blas_at_one_thread():
+        with own_blas_at_one_thread():
             while True:
                 try:
                     index, block = waiting.popleft()
@@ -141,7 +141,7 @@ def run_blocks(function: Callable[[Block], Result], blocks: Sequence[Block]) -> 
 
     token = _inside_a_block.set(True)
     try:
-        with _one_blas_thread:
+        with one_blas_thread:
             helpers = _start_helpers(min(get_workers(), len(blocks)) - 1, work)
             try:
                 work()
@@ -178,89 +178,9 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="stelliferous_xp")
 
 
-class _OneBlasThread:
-    """Holds BLAS at one thread while any thread of the process is inside; the last one out restores it.
-
-    The thread count of most BLAS belongs to the process, so nested and concurrent uses have to be counted.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before: list[int] = []
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._before = [library.num_threads for library in _blas_libraries().of_the_process]
-                for library in _blas_libraries().of_the_process:
-                    _set_blas_threads(library, 1)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._restore()
-
-    def _restore(self) -> None:
-        for library, count in zip(_blas_libraries().of_the_process, self._before, strict=True):
-            _set_blas_threads(library, count)
-
-    def reset_after_fork(self) -> None:
-        """In a forked child no other thread is inside any more."""
-        self._lock = threading.Lock()
-        if self._inside:
-            self._inside = 0
-            self._restore()
-
-
-@contextlib.contextmanager
-def _own_blas_at_one_thread() -> Iterator[None]:
-    """Hold at one thread each BLAS whose count belongs to the calling thread."""
-    libraries = _blas_libraries().of_each_thread
-    before = [library.num_threads for library in libraries]
-    for library in libraries:
-        _set_blas_threads(library, 1)
-    try:
-        yield
-    finally:
-        for library, count in zip(libraries, before, strict=True):
-            _set_blas_threads(library, count)
-
-
-class _BlasLibraries(NamedTuple):
-    """The BLAS libraries of the process, by whose thread count they have."""
-
-    of_the_process: list[Any]
-    of_each_thread: list[Any]
-
-
-@functools.cache
-def _blas_libraries() -> _BlasLibraries:
-    from threadpoolctl import ThreadpoolController
-
-    found = _BlasLibraries([], [])
-    for library in ThreadpoolController().select(user_api="blas").lib_controllers:
-        openmp = library.internal_api == "openblas" and library.threading_layer == "openmp"
-        (found.of_each_thread if openmp else found.of_the_process).append(library)
-    return found
-
-
-def _set_blas_threads(library: Any, count: int) -> None:
-    # Newer threadpoolctl silently ignores every thread but the first that sets a count, unless none is in control.
-    release = getattr(library, "clear_controlling_thread", lambda force: None)
-    release(force=True)
-    library.set_num_threads(count)
-    release(force=True)
-
-
-_one_blas_thread = _OneBlasThread()
-
-
 def _start_afresh_in_child() -> None:
     _pool.cache_clear()
-    _one_blas_thread.reset_after_fork()
+    one_blas_thread.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
