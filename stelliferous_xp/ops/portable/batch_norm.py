@@ -28,9 +28,10 @@ def _moments(x: Array) -> Moments:
     xp = array_namespace(x)
     # Shifted by the first value, so that a constant channel of any magnitude has exactly its own mean.
     shift = x[0, :, 0]
-    mean = shift + xp.mean(x - shift[:, None], axis=(0, 2))
-    deviation = x - mean[:, None]
-    return Moments(x.shape[0] * x.shape[2], mean, xp.sum(deviation * deviation, axis=(0, 2)))
+    shifted = x - shift[:, None]
+    mean = xp.mean(shifted, axis=(0, 2))
+    deviation = shifted - mean[:, None]
+    return Moments(x.shape[0] * x.shape[2], shift + mean, xp.sum(deviation * deviation, axis=(0, 2)))
 
 
 def _combine(left: Moments, right: Moments) -> Moments:
