@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -72,7 +72,7 @@ def info() -> Information:
     return Information(
         version=__version__,
         order_version=ORDER_VERSION,
-        python=platform.python_version(),
+        python=".".join(map(str, sys.version_info[:3])),
         numpy=numpy.__version__,
         instruction_set=library.isa(),
         instruction_sets=library.available_isas(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 
 from stelliferous_xp.arrays import Array, Like, Namespace, creation, move, to_numpy
@@ -162,6 +161,9 @@ def digest(layer: Layer) -> str:
     >>> sx.digest(sx.batch_norm_layer(2)) == sx.digest(sx.batch_norm_layer(2))
     True
     """
+    # Imported here, as it takes a twentieth of this package's import time.
+    import hashlib
+
     sha = hashlib.sha256()
     for name, array in _named(layer, lambda leaf: leaf.own_parameters | leaf.own_statistics).items():
         host = to_numpy(array)

@@ -6,7 +6,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,14 @@ _CTYPES: dict[str, Any] = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "f": ctype
 
 
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    path = Path(__file__).with_name(f"_kernels{_SUFFIX}")
-    if not path.exists():
-        return None, f"{path.name} was not built (no C++ compiler at install?)"
+    name = f"_kernels{_SUFFIX}"
+    path = os.path.join(os.path.dirname(__file__), name)
+    if not os.path.exists(path):
+        return None, f"{name} was not built (no C++ compiler at install?)"
     try:
-        return ctypes.CDLL(str(path)), ""
+        return ctypes.CDLL(path), ""
     except OSError as error:
-        return None, f"{path.name} cannot be loaded: {error}"
+        return None, f"{name} cannot be loaded: {error}"
 
 
 def _choose() -> str | None:
